@@ -1,0 +1,34 @@
+"""The few errors that smelt raises for a person to read. Each message names the place, the value and the way out."""
+
+
+class SmeltError(Exception):
+    """Something a person can mend. The command line prints the message alone and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class ConfigError(SmeltError):
+    """All that is wrong with the configuration, reported at once: one problem a line, each with file, key path and value."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"{count} in the configuration:\n" + "\n".join(f"  {problem}" for problem in problems))
+
+
+class DataError(SmeltError):
+    """Input that can't be used: a file that is missing, cut off, altered, empty or not what it says it is."""
+
+
+class LockedError(SmeltError):
+    """Another process works in the same folder; the message names its host and pid."""
+
+    exit_code = 73
+
+
+class Interrupted(SmeltError):
+    """Stopped by a signal or by the time budget after the state was saved: running again goes on from there."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: try again

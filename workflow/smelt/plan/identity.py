@@ -1,0 +1,93 @@
+"""The digest of the code behind a stage: of its module and of every module of smelt that it reaches by import.
+
+Taken from the syntax tree without docstrings, so that comments, formatting and documentation do not count. The spine
+(`smelt.plan`) and the command line do not count either: they decide what runs, not what a stage computes.
+"""
+
+import ast
+import functools
+import hashlib
+from pathlib import Path
+
+PACKAGE = "smelt"
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder that holds the package."""
+NOT_COUNTED = (f"{PACKAGE}.plan", f"{PACKAGE}.cli")
+
+
+def code_digest(stage: str) -> str:
+    """16 hex digits over `code_modules(stage)`."""
+    digest = hashlib.sha256()
+    for name, own in code_modules(stage).items():
+        digest.update(f"{name}={own}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=None)
+def code_modules(stage: str) -> dict[str, str]:
+    """Module name → digest of its own syntax tree, for every module that `smelt.<stage>.stage` reaches."""
+    found: dict[str, str] = {}
+    todo = [f"{PACKAGE}.{stage}.stage"]
+    while todo:
+        name = todo.pop()
+        if name not in found and _counts(name):
+            found[name], imported = _scan(name)
+            todo.extend(imported)
+    return dict(sorted(found.items()))
+
+
+def _counts(name: str) -> bool:
+    return not any(name == left_out or name.startswith(left_out + ".") for left_out in NOT_COUNTED)
+
+
+def _path(name: str) -> Path | None:
+    base = SOURCE.joinpath(*name.split("."))
+    for candidate in (base / "__init__.py", base.with_suffix(".py")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _scan(name: str) -> tuple[str, frozenset[str]]:
+    """The module's own digest, and the modules of the package that it names in imports anywhere (also inside functions)."""
+    path = _path(name)
+    if path is None:
+        raise ModuleNotFoundError(f"no module {name!r} under {SOURCE}", name=name)
+    tree = ast.parse(path.read_bytes(), str(path))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    named: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                source = ".".join([*parents[: len(parents) - node.level + 1], *([node.module] if node.module else [])])
+            named.add(source)
+            named.update(f"{source}.{alias.name}" for alias in node.names)
+    # The __init__ of each parent runs as well.
+    named.update(name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1))
+    modules = {module for each in named if (module := _module_of(each)) is not None}
+    own = hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest()[:16]
+    return own, frozenset(modules - {name})
+
+
+def _module_of(name: str) -> str | None:
+    """`smelt.a.b.function` → `smelt.a.b`; None for what is not of this package."""
+    while name == PACKAGE or name.startswith(PACKAGE + "."):
+        if _path(name):
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
+            continue
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree

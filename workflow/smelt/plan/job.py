@@ -1,0 +1,284 @@
+"""What a running stage is given, and what is done around it.
+
+    smelt <stage> --spec SPEC --out results/<stage>/<id>/manifest.json [--log FILE] [--threads N] [--gpus N] …
+
+`execute` locks the node's folder, clears what an earlier attempt left there (never `state/`), checks the upstream files,
+calls the stage's `run(job)`, and writes provenance and, last of all, the manifest. A stage sees only the `Job`.
+"""
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+from smelt.plan import provenance
+from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError
+from smelt.plan.manifest import FORMAT, Manifest, canonical, listing, sha256_file, sha256_text, to_json, write_atomically
+
+KEPT = ("state", ".lock", "log.txt", "benchmark.jsonl")
+"""Names in a node's folder that a new attempt leaves alone: training state (also `state.stale-*`), and what Snakemake holds open."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGURG)
+"""Finish the step, save, exit 75. SIGURG is the one that bash and Snakemake ignore by default, so that Slurm can send it to a whole job step."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What `run` returns. Equal work must give equal `files` and `facts`; whatever is timed goes into `measurements`."""
+
+    files: list[str]
+    """Paths relative to the node's folder, all that is kept of it (but for `state/`)."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Counts and figures for downstream stages and people: JSON, finite numbers. `figures` is a list of
+    `{"metric", "split", "value", "unit"}` (see `figure`), which the report and summary.json collect."""
+    measurements: dict[str, Any] = field(default_factory=dict)
+    """Timings, memory, throughput; may hold `figures` as well. Kept in provenance.json."""
+
+
+def figure(metric: str, split: str, value: float, unit: str = "", **more: Any) -> dict[str, Any]:
+    """One figure of `facts["figures"]` or `measurements["figures"]`; `more` may name e.g. the `reference` it belongs to."""
+    return {"metric": metric, "split": split, "value": value, "unit": unit, **more}
+
+
+@dataclass
+class Job:
+    """One attempt at one node."""
+
+    spec: dict[str, Any]
+    directory: Path
+    """The node's folder, `results/<stage>/<id>`: everything that the stage makes goes here."""
+    threads: int = 1
+    """Cores granted by the scheduler: for speed only (workers, downloads). Arithmetic takes its thread count from the settings."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """How to run, never what to compute: `gpus`, `nodes`, `micro_batch`, `zero_stage`, `save_minutes`, `budget_minutes`."""
+    terminal: TextIO = field(default_factory=lambda: sys.stderr)
+    """Where a person looks; `print` goes to the log."""
+    stop_signal: int | None = None
+
+    @property
+    def stage(self) -> str:
+        return self.spec["stage"]
+
+    @property
+    def id(self) -> str:
+        return self.directory.name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As in the spec; a stage makes its settings class of it: `Tokenizer.model_validate(job.settings)`."""
+        return self.spec["settings"]
+
+    @property
+    def results(self) -> Path:
+        return self.directory.parent.parent
+
+    @cached_property
+    def inputs(self) -> dict[str, list[Manifest]]:
+        """Role → the manifests of that role."""
+        return {
+            role: [Manifest.read(self.results / ref / "manifest.json") for ref in ([refs] if isinstance(refs, str) else refs)]
+            for role, refs in self.spec["upstream"].items()
+        }
+
+    def input(self, role: str) -> Manifest:
+        """The one manifest of a role. Raises KeyError for a role that the plan did not connect."""
+        (manifest,) = self.inputs[role]
+        return manifest
+
+    @cached_property
+    def input_digests(self) -> dict[str, str]:
+        """`stage/id` → sha256 of the upstream manifest: with the spec, all that determines the product."""
+        return {f"{m.stage}/{m.id}": sha256_file(m.path) for ms in self.inputs.values() for m in ms}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the spec and of the upstream contents; what `state/` belongs to."""
+        return sha256_text(canonical([self.spec, self.input_digests]))
+
+    @cached_property
+    def state(self) -> Path:
+        """`state/`, which survives kills and retries. State of other settings, code or data is moved aside, never mixed."""
+        path = self.directory / "state"
+        tag = path / "FINGERPRINT"
+        if path.exists() and (not tag.exists() or tag.read_text() != self.fingerprint):
+            number = 1
+            while (aside := path.with_name(f"state.stale-{number}")).exists():
+                number += 1
+            path.rename(aside)
+            self.say(f"state/ belongs to other settings, code or data: moved to {aside.name}")
+        if not tag.exists():
+            write_atomically(tag, self.fingerprint)
+        return path
+
+    @property
+    def stopping(self) -> bool:
+        """A signal asked to stop: save, then call `stop()`. Stages that keep no state need not look: they are ended at once."""
+        return self.stop_signal is not None
+
+    def stop(self, saved: str) -> None:
+        """Leave with exit code 75 after a save. Raises Interrupted."""
+        cause = signal.Signals(self.stop_signal).name if self.stop_signal else "the time budget"
+        raise Interrupted(f"{self.stage} {self.id}: stopped by {cause}; {saved}. Run the same command again to go on.")
+
+    def say(self, text: str) -> None:
+        """A line for the person at the terminal, and for the log."""
+        print(text, flush=True)
+        if self.terminal is not sys.stderr and self.terminal is not sys.stdout:
+            print(f"[{self.stage} {self.id}] {text}", file=self.terminal, flush=True)
+
+
+def execute(
+    stage: str, spec_text: str, out: Path, log: Path | None = None, threads: int = 1, options: dict[str, Any] | None = None
+) -> None:
+    """Run one stage for one node. Raises SmeltError with one clear message; on any error no manifest is left."""
+    spec = parse_spec(stage, spec_text)
+    directory = out.absolute().parent
+    directory.mkdir(parents=True, exist_ok=True)
+    with lock(directory / ".lock"), _output_to(log) as terminal:
+        job = Job(spec, directory, threads, options or {}, terminal)
+        module = importlib.import_module(f"smelt.{stage}.stage")
+        _clear(directory)
+        for manifests in job.inputs.values():
+            for manifest in manifests:
+                if problems := manifest.problems():
+                    raise DataError(problems[0])
+        started = time.time()
+        with _signals(job, keeps_state=getattr(module, "KEEPS_STATE", False)):
+            product: Product = module.run(job)
+            content = {
+                "format": FORMAT,
+                "stage": stage,
+                "node": job.id,
+                "settings": spec["settings"],
+                "upstream": spec["upstream"],
+                "files": listing(directory, product.files),
+                "facts": product.facts,
+            }
+            how = provenance.collect(job.spec, job.input_digests, started, job.threads, job.options)
+            how["measurements"] = product.measurements
+            write_atomically(directory / "provenance.json", to_json(how))
+            write_atomically(out, to_json(content))
+
+
+def parse_spec(stage: str, text: str) -> dict[str, Any]:
+    try:
+        spec = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SmeltError(f"--spec: not JSON ({error}): it comes from the workflow; `snakemake -n -p` prints it") from None
+    missing = {"stage", "settings", "upstream", "code"} - set(spec) if isinstance(spec, dict) else {"everything"}
+    if missing or spec["stage"] != stage:
+        raise SmeltError(f"--spec: not a spec of stage {stage!r} ({', '.join(sorted(missing)) or spec['stage']!r}): it comes from the workflow")
+    return spec
+
+
+def _clear(directory: Path) -> None:
+    """Remove what an earlier attempt left: a node's folder holds what its manifest lists and nothing else."""
+    for path in directory.iterdir():
+        if path.name in KEPT or path.name.startswith("state.stale-"):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def lock(path: Path, wait: float | None = None) -> Iterator[None]:
+    """Exclusive lock, freed by the kernel when the holder ends, however it ends.
+
+    Waits up to `wait` seconds (default: SMELT_LOCK_WAIT, 120), since the orphan of a killed run saves and leaves within that.
+    Raises LockedError naming the holder's host and pid.
+    """
+    wait = float(os.environ.get("SMELT_LOCK_WAIT", 120)) if wait is None else wait
+    with path.open("a+") as file:
+        deadline, announced = time.monotonic() + wait, False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                if time.monotonic() >= deadline:
+                    raise LockedError(f"{path.parent}: in use by {holder}; wait for it or end it, then run again") from None
+                if not announced:
+                    print(f"{path.parent}: in use by {holder}; waiting up to {wait:.0f} s", file=sys.stderr, flush=True)
+                    announced = True
+                time.sleep(0.2)
+        file.truncate(0)
+        file.write(f"host {socket.gethostname()}, pid {os.getpid()}")
+        file.flush()
+        yield
+
+
+@contextlib.contextmanager
+def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
+    """Turn the stop signals into `job.stopping` for a stage that saves, else into an immediate, clean end.
+
+    Under Snakemake (SMELT_WATCH_PARENT) the death of the parent counts as SIGTERM, so that no orphan writes beside a successor.
+    """
+
+    def request(number: int, _frame: object) -> None:
+        first = job.stop_signal is None
+        job.stop_signal = number
+        if not keeps_state:
+            raise Interrupted(f"{job.stage} {job.id}: stopped by {signal.Signals(number).name}")
+        if first:
+            job.say(f"{signal.Signals(number).name}: finishing the step, then saving")
+
+    before = {number: signal.signal(number, request) for number in STOP_SIGNALS}
+    if os.environ.get("SMELT_WATCH_PARENT"):
+        threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _output_to(log: Path | None) -> Iterator[TextIO]:
+    """Send stdout and stderr of this process and of its children to `log`; yield the terminal that was there before."""
+    if log is None:
+        yield sys.stderr
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with log.open("ab") as file, os.fdopen(os.dup(saved[1]), "w", buffering=1) as terminal:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield terminal
+        except BaseException:
+            # A known error is told by the command line in one line; the traceback of any other belongs in the log.
+            import traceback
+
+            traceback.print_exc()
+            raise
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(saved[0], 1)
+            os.dup2(saved[1], 2)
+            os.close(saved[0])
+            os.close(saved[1])
