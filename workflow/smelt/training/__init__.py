@@ -1,0 +1,1 @@
+"""Training that several stages share."""
