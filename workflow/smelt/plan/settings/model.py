@@ -32,16 +32,19 @@ class Model(Settings):
     """Activation inside the feed-forward block; ``gelu_new`` is the tanh approximation that GPT-2 uses."""
 
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of activations dropped while training: of embeddings, attention weights and block outputs alike. 0 suits training in which text is seen once or a few times."""
+    """Share of activations dropped while training: of embeddings, attention weights and block outputs alike. 0 suits
+    training in which text is seen once or a few times."""
 
     layer_norm_epsilon: Annotated[float, Field(gt=0)] = 1e-5
     """Added to the variance in layer norms."""
 
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of the initial weights; projections into the residual stream are scaled by 1/√(2 × layers) as in GPT-2."""
+    """Standard deviation of the initial weights; projections into the residual stream are scaled by 1/√(2 × layers)
+    as in GPT-2."""
 
     tie_word_embeddings: bool = True
-    """Whether the output layer is the transposed input embedding (Press & Wolf 2017); saves `vocab_size` × `hidden_size` parameters."""
+    """Whether the output layer is the transposed input embedding (Press & Wolf 2017); saves `vocab_size` ×
+    `hidden_size` parameters."""
 
     attn_implementation: Literal["sdpa", "eager"] = "sdpa"
     """``sdpa`` is torch's fused attention, ``eager`` the plain one; they differ in rounding, speed and memory."""
@@ -49,8 +52,9 @@ class Model(Settings):
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
         if self.hidden_size % self.num_attention_heads:
+            nearest = self.num_attention_heads * max(1, round(self.hidden_size / self.num_attention_heads))
             raise ValueError(
                 f"hidden_size {self.hidden_size} is no multiple of num_attention_heads {self.num_attention_heads}: "
-                f"take {self.num_attention_heads * max(1, round(self.hidden_size / self.num_attention_heads))} or another number of heads"
+                f"take {nearest} or another number of heads"
             )
         return self

@@ -9,16 +9,19 @@ from smelt.plan.settings.model import Model
 
 
 class Pretraining(Settings):
-    """Training from random weights on shards, with AdamW (Loshchilov & Hutter 2019). Give one of `max_steps`, `max_tokens`, `num_train_epochs`."""
+    """Training from random weights on shards, with AdamW (Loshchilov & Hutter 2019). Give one of `max_steps`,
+    `max_tokens`, `num_train_epochs`."""
 
     objective: Literal["causal"] = "causal"
     """What is learned: ``causal`` predicts each token from those before it."""
 
     sequence_length: Annotated[int, Field(ge=2)] = 1024
-    """Tokens of a training sequence, cut from the stream of documents; at most the model's `max_position_embeddings`."""
+    """Tokens of a training sequence, cut from the stream of documents; at most the model's
+    `max_position_embeddings`."""
 
     train_batch_size: PositiveInt = 64
-    """Sequences of one optimizer step over all devices. Micro-batch and gradient accumulation follow from it and the machine."""
+    """Sequences of one optimizer step over all devices. Micro-batch and gradient accumulation follow from it and the
+    machine."""
 
     max_steps: PositiveInt | None = None
     """Optimizer steps. A training set that is shorter is gone through again in another order."""
@@ -27,7 +30,8 @@ class Pretraining(Settings):
     """Tokens to train on: as many whole steps as fit."""
 
     num_train_epochs: PositiveFloat | None = None
-    """Passes over the training set (fractions allowed). One pass if neither this nor `max_steps` nor `max_tokens` is given."""
+    """Passes over the training set (fractions allowed). One pass if neither this nor `max_steps` nor `max_tokens` is
+    given."""
 
     learning_rate: PositiveFloat = 6e-4
     """Highest learning rate."""
@@ -57,7 +61,8 @@ class Pretraining(Settings):
     """Gradients are scaled down to this norm (over all parameters) where they exceed it; 0 leaves them as they are."""
 
     precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16`` multiplies matrices in bfloat16 and keeps weights and optimizer in float32. Some 19 times slower than ``fp32`` on a CPU without bfloat16 units, the right choice on a GPU."""
+    """``bf16`` multiplies matrices in bfloat16 and keeps weights and optimizer in float32. Some 19 times slower than
+    ``fp32`` on a CPU without bfloat16 units, the right choice on a GPU."""
 
     seed: NonNegativeInt = 0
     """Of initial weights, data order and dropout."""
@@ -72,10 +77,12 @@ class Pretraining(Settings):
     """Steps between the points of the training curve; each is the mean over the tokens of these steps."""
 
     max_skipped_steps: NonNegativeInt = 10
-    """A step whose loss or gradient is not finite changes nothing and is counted. One more than this many ends the training with an error."""
+    """A step whose loss or gradient is not finite changes nothing and is counted. One more than this many ends the
+    training with an error."""
 
     cpu_threads: PositiveInt = 2
-    """Threads of the arithmetic on a CPU. A setting and not the machine's number, since it changes sums in the last bits."""
+    """Threads of the arithmetic on a CPU. A setting and not the machine's number, since it changes sums in the last
+    bits."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -121,6 +128,7 @@ class Pretrain(Settings):
         length, longest = self.pretraining.sequence_length, self.model.max_position_embeddings
         if length > longest:
             raise ValueError(
-                f"pretraining.sequence_length {length} is more than model.max_position_embeddings {longest}: lower the one or raise the other"
+                f"pretraining.sequence_length {length} is more than model.max_position_embeddings {longest}: "
+                "lower the one or raise the other"
             )
         return self
