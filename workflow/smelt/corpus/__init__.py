@@ -1,0 +1,1 @@
+"""Stage corpus: text, downloaded, cleaned, deduplicated and split."""

@@ -1,0 +1,1 @@
+"""Stage task: labelled texts or dialogue, downloaded, deduplicated and split."""
