@@ -1,0 +1,45 @@
+"""Tokenizers: how text becomes tokens."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from smelt.plan.settings.base import Settings
+
+SPECIAL_PIECES = 4
+"""<pad>, <s>, </s> and <unk>, the first four ids of every tokenizer."""
+BYTE_PIECES = 256
+
+
+class Tokenizer(Settings):
+    """A SentencePiece model trained on the corpus's train split (Kudo & Richardson 2018, https://arxiv.org/abs/1808.06226), and its Hugging Face export with the same ids."""
+
+    kind: Literal["bpe", "unigram"] = "bpe"
+    """Subword algorithm. `bpe` trains fastest; `unigram` (Kudo 2018, https://arxiv.org/abs/1804.10959) encodes 1.5 to 3 times as fast and takes some twenty times as long to train."""
+    vocab_size: PositiveInt = 32_000
+    """Pieces in all: four special ones, 256 bytes (`byte_fallback`), the characters, and what is learnt. A small corpus may not hold so many: the error then says how many fit."""
+    character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 0.9995
+    """Share of the characters of the sample that must have a piece of their own. The rarest rest becomes bytes. 1.0 for a small alphabet, 0.9995 for Chinese or for text with words from many scripts."""
+    byte_fallback: bool = True
+    """A character without a piece becomes the bytes of its UTF-8, so that any text comes back exactly. Off: it becomes <unk> and is lost."""
+    normalization: Literal["identity", "nfkc", "nfkc_cf"] = "identity"
+    """What is done to text before it is cut: nothing, NFKC (fullwidth letters become plain ones, U+3000 a space), or NFKC and lower case. Only `identity` gives the text back as it was."""
+    split_digits: bool = False
+    """Every digit is a piece of its own, as in Llama."""
+    max_piece_length: Annotated[int, Field(ge=1, le=512)] = 16
+    """Longest piece in characters."""
+    max_train_bytes: PositiveInt = 100_000_000
+    """Bound on the text that training sees. Of a larger train split a random sample of documents is taken; memory is about ten times this."""
+    num_threads: PositiveInt = 1
+    """Threads of the training. A setting and not a resource: SentencePiece gives other ids for other counts."""
+    seed: NonNegativeInt = 42
+    """Of the sample."""
+
+    @model_validator(mode="after")
+    def _room_for_more_than_the_fixed_pieces(self) -> "Tokenizer":
+        fixed = SPECIAL_PIECES + BYTE_PIECES * self.byte_fallback
+        if self.vocab_size <= fixed:
+            raise ValueError(
+                f"vocab_size {self.vocab_size} leaves no room beside the {fixed} fixed pieces: set it well above {fixed}"
+            )
+        return self
