@@ -23,7 +23,9 @@ class Results:
         def ref(manifest: Manifest) -> str:
             return f"{manifest.stage}/{manifest.id}"
 
-        refs = {role: [ref(m) for m in given] if isinstance(given, list) else ref(given) for role, given in upstream.items()}
+        refs = {
+            role: [ref(m) for m in given] if isinstance(given, list) else ref(given) for role, given in upstream.items()
+        }
         return {"format": FORMAT, "stage": stage, "settings": settings, "upstream": refs, "code": code_digest(stage)}
 
     def path(self, stage: str, label: str, settings: dict[str, Any], **upstream: Any) -> Path:
@@ -31,7 +33,9 @@ class Results:
         identity = sha256_text(canonical([stage, settings, spec["upstream"]]))[:10]
         return self.root / stage / f"{label}-{identity}" / "manifest.json"
 
-    def run(self, stage: str, label: str, settings: Any, options: dict[str, Any] | None = None, **upstream: Any) -> Manifest:
+    def run(
+        self, stage: str, label: str, settings: Any, options: dict[str, Any] | None = None, **upstream: Any
+    ) -> Manifest:
         if hasattr(settings, "model_dump"):
             settings = settings.model_dump(mode="json")
         settings = json.loads(canonical(settings))

@@ -12,6 +12,8 @@ from pathlib import Path
 PACKAGE = "smelt"
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder that holds the package."""
+DATA_FILES = (".j2", ".css", ".js")
+"""Files beside a module that are part of what it does: templates and what they include."""
 NOT_COUNTED = (f"{PACKAGE}.plan", f"{PACKAGE}.cli")
 
 
@@ -23,9 +25,9 @@ def code_digest(stage: str) -> str:
     return digest.hexdigest()[:16]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def code_modules(stage: str) -> dict[str, str]:
-    """Module name → digest of its own syntax tree, for every module that `smelt.<stage>.stage` reaches."""
+    """Module (or template) → digest of its own content, for every module that `smelt.<stage>.stage` reaches."""
     found: dict[str, str] = {}
     todo = [f"{PACKAGE}.{stage}.stage"]
     while todo:
@@ -33,6 +35,12 @@ def code_modules(stage: str) -> dict[str, str]:
         if name not in found and _counts(name):
             found[name], imported = _scan(name)
             todo.extend(imported)
+    for folder in {path.parent for name in found if (path := _path(name))}:
+        found |= {
+            file.relative_to(SOURCE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            for file in folder.iterdir()
+            if file.suffix in DATA_FILES
+        }
     return dict(sorted(found.items()))
 
 
@@ -48,7 +56,7 @@ def _path(name: str) -> Path | None:
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _scan(name: str) -> tuple[str, frozenset[str]]:
     """The module's own digest, and the modules of the package that it names in imports anywhere (also inside functions)."""
     path = _path(name)

@@ -25,7 +25,16 @@ from typing import Any, TextIO
 
 from smelt.plan import provenance
 from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError
-from smelt.plan.manifest import FORMAT, Manifest, canonical, listing, sha256_file, sha256_text, to_json, write_atomically
+from smelt.plan.manifest import (
+    FORMAT,
+    Manifest,
+    canonical,
+    listing,
+    sha256_file,
+    sha256_text,
+    to_json,
+    write_atomically,
+)
 
 KEPT = ("state", ".lock", "log.txt", "benchmark.jsonl")
 """Names in a node's folder that a new attempt leaves alone: training state (also `state.stale-*`), and what Snakemake holds open."""
@@ -88,7 +97,10 @@ class Job:
     def inputs(self) -> dict[str, list[Manifest]]:
         """Role → the manifests of that role."""
         return {
-            role: [Manifest.read(self.results / ref / "manifest.json") for ref in ([refs] if isinstance(refs, str) else refs)]
+            role: [
+                Manifest.read(self.results / ref / "manifest.json")
+                for ref in ([refs] if isinstance(refs, str) else refs)
+            ]
             for role, refs in self.spec["upstream"].items()
         }
 
@@ -140,7 +152,12 @@ class Job:
 
 
 def execute(
-    stage: str, spec_text: str, out: Path, log: Path | None = None, threads: int = 1, options: dict[str, Any] | None = None
+    stage: str,
+    spec_text: str,
+    out: Path,
+    log: Path | None = None,
+    threads: int = 1,
+    options: dict[str, Any] | None = None,
 ) -> None:
     """Run one stage for one node. Raises SmeltError with one clear message; on any error no manifest is left."""
     spec = parse_spec(stage, spec_text)
@@ -176,10 +193,14 @@ def parse_spec(stage: str, text: str) -> dict[str, Any]:
     try:
         spec = json.loads(text)
     except json.JSONDecodeError as error:
-        raise SmeltError(f"--spec: not JSON ({error}): it comes from the workflow; `snakemake -n -p` prints it") from None
+        raise SmeltError(
+            f"--spec: not JSON ({error}): it comes from the workflow; `snakemake -n -p` prints it"
+        ) from None
     missing = {"stage", "settings", "upstream", "code"} - set(spec) if isinstance(spec, dict) else {"everything"}
     if missing or spec["stage"] != stage:
-        raise SmeltError(f"--spec: not a spec of stage {stage!r} ({', '.join(sorted(missing)) or spec['stage']!r}): it comes from the workflow")
+        raise SmeltError(
+            f"--spec: not a spec of stage {stage!r} ({', '.join(sorted(missing)) or spec['stage']!r}): it comes from the workflow"
+        )
     return spec
 
 
@@ -212,7 +233,9 @@ def lock(path: Path, wait: float | None = None) -> Iterator[None]:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
                 if time.monotonic() >= deadline:
-                    raise LockedError(f"{path.parent}: in use by {holder}; wait for it or end it, then run again") from None
+                    raise LockedError(
+                        f"{path.parent}: in use by {holder}; wait for it or end it, then run again"
+                    ) from None
                 if not announced:
                     print(f"{path.parent}: in use by {holder}; waiting up to {wait:.0f} s", file=sys.stderr, flush=True)
                     announced = True

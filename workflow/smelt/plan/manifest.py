@@ -46,7 +46,7 @@ def write_atomically(path: Path, data: str | bytes) -> None:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # noqa: S103 - mkstemp makes 0600; results are for a group to read
+        os.chmod(temporary, 0o644)  # mkstemp makes 0600; results are for a group to read
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -145,7 +145,9 @@ class Manifest:
         return found
 
 
-def listing(directory: Path, names: list[str], digest: Callable[[Path], str] = sha256_file) -> dict[str, dict[str, Any]]:
+def listing(
+    directory: Path, names: list[str], digest: Callable[[Path], str] = sha256_file
+) -> dict[str, dict[str, Any]]:
     """The `files` entry of a manifest for `names` (relative to `directory`)."""
     return {
         name: {"size": (directory / name).stat().st_size, "sha256": digest(directory / name)} for name in sorted(names)

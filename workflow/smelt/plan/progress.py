@@ -29,7 +29,9 @@ class Progress:
             self._bar.start(self.done)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar:
             self._bar.stop()
         if kind is None:
@@ -53,7 +55,9 @@ class Progress:
 
     def line(self) -> str:
         left = (self.total - self.done) / self.rate if self.done > self.initial else float("nan")
-        ending = f"{duration(left)} left" if self.done < self.total else f"in {duration(time.monotonic() - self.started)}"
+        ending = (
+            f"{duration(left)} left" if self.done < self.total else f"in {duration(time.monotonic() - self.started)}"
+        )
         return "  ".join(filter(None, [f"{self.done:,} of {self.total:,} {self.unit}", self._extra(), ending]))
 
     def _extra(self) -> str:

@@ -1,0 +1,24 @@
+rule finetune:
+    message:
+        "Fine-tuning {wildcards.id}"
+    input:
+        upstream("finetune"),
+    output:
+        manifest=node("finetune", "manifest.json"),
+    params:
+        spec=spec("finetune"),
+    log:
+        node("finetune", "log.txt"),
+    benchmark:
+        node("finetune", "benchmark.jsonl")
+    threads: need("finetune", "threads")
+    resources:
+        mem_mb=need("finetune", "memory"),
+        runtime=need("finetune", "minutes"),
+        gpu=need("finetune", "gpus"),
+        micro_batch=need("finetune", "micro_batch"),
+        zero_stage=need("finetune", "zero_stage"),
+        save_minutes=need("finetune", "save_minutes"),
+    shell:
+        "exec smelt finetune --spec {params.spec:q} --out {output.manifest:q} --log {log:q} --threads {threads}"
+        " --gpus {resources.gpu} --micro-batch {resources.micro_batch} --zero-stage {resources.zero_stage} --save-minutes {resources.save_minutes}"

@@ -1,0 +1,275 @@
+"""Experiments → nodes. A node is one stage with one set of settings and one set of upstream nodes, whoever asks for it.
+
+Its id is `<label>-<10 hex digits of sha256(stage, settings, upstream ids)>`: the same experiment in another file, order,
+folder or on other hardware is the same node. The code is not in the id but in the `spec`, so that a code edit runs the node again in place.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smelt.plan.config import Block, Configuration
+from smelt.plan.errors import ConfigError, DataError
+from smelt.plan.identity import code_digest
+from smelt.plan.manifest import FORMAT, canonical, sha256_text
+from smelt.plan.settings.experiment import Experiment, Need
+from smelt.plan.settings.source import FileSource
+from smelt.plan.source_files import file_digests
+
+STAGES = (
+    "corpus",
+    "task",
+    "tokenizer",
+    "shards",
+    "pretrain",
+    "convert",
+    "finetune",
+    "evaluate",
+    "benchmark",
+    "report",
+    "archive",
+)
+"""In the order in which data flows."""
+
+Ref = str
+"""`stage/id`, which is also the node's folder under `results/`."""
+
+
+@dataclass(frozen=True)
+class Node:
+    stage: str
+    id: str
+    settings: dict[str, Any]
+    upstream: dict[str, Ref | list[Ref]]
+    """Role → the node or nodes that play it."""
+
+    @property
+    def ref(self) -> Ref:
+        return f"{self.stage}/{self.id}"
+
+    @property
+    def label(self) -> str:
+        return self.id.rpartition("-")[0]
+
+    @property
+    def above(self) -> list[Ref]:
+        """All upstream nodes, each once, in a fixed order."""
+        refs: list[Ref] = []
+        for role in sorted(self.upstream):
+            given = self.upstream[role]
+            refs += [given] if isinstance(given, str) else given
+        return list(dict.fromkeys(refs))
+
+    @functools.cached_property
+    def spec(self) -> dict[str, Any]:
+        """All that determines the product, but for the upstream contents."""
+        spec: dict[str, Any] = {
+            "format": FORMAT,
+            "stage": self.stage,
+            "settings": self.settings,
+            "upstream": self.upstream,
+            "code": code_digest(self.stage),
+        }
+        if digests := file_digests(self.settings):
+            spec["files"] = digests
+        return spec
+
+    @functools.cached_property
+    def spec_text(self) -> str:
+        """The one param of the node's rule."""
+        return canonical(self.spec)
+
+
+@dataclass
+class Plan:
+    """The nodes of all experiments."""
+
+    configuration: Configuration
+    nodes: dict[Ref, Node] = field(default_factory=dict)
+    experiments: dict[str, list[Ref]] = field(default_factory=dict)
+    """Name → the experiment's nodes, upstream first; the last two are its report and its archive."""
+    needs: dict[Ref, list[Need]] = field(default_factory=dict)
+    """What the configuration says a node needs; see `resources`."""
+
+    @classmethod
+    def load(cls, paths: list[Path]) -> "Plan":
+        """Raises ConfigError."""
+        return cls.of(Configuration.load(paths))
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> "Plan":
+        plan = cls(configuration)
+        problems: list[str] = []
+        for block in configuration.blocks["experiments"].values():
+            problems += _misfits(configuration, block)
+        if problems:
+            raise ConfigError(problems)
+        for name, block in configuration.blocks["experiments"].items():
+            plan._add(name, block.value)
+        return plan
+
+    def node(self, stage: str, id: str) -> Node:
+        """Raises KeyError for a node that no experiment has."""
+        return self.nodes[f"{stage}/{id}"]
+
+    def below(self, refs: set[Ref]) -> list[Ref]:
+        """All nodes that depend on any of `refs`, upstream first."""
+        reached: list[Ref] = []
+        for ref, node in self.nodes.items():
+            if ref not in refs and any(above in refs or above in reached for above in node.above):
+                reached.append(ref)
+        return reached
+
+    def _node(
+        self, stage: str, label: str, settings: dict[str, Any], need: list[Need | None], **upstream: Ref | list[Ref]
+    ) -> Ref:
+        identity = sha256_text(canonical([stage, settings, upstream]))[:10]
+        node = Node(stage, f"{label}-{identity}", settings, upstream)
+        self.nodes.setdefault(node.ref, node)
+        self.needs.setdefault(node.ref, []).extend(each for each in need if each is not None)
+        return node.ref
+
+    def _add(self, name: str, experiment: Experiment) -> None:
+        blocks, refs = self.configuration.blocks, []
+
+        def add(
+            stage: str, label: str, settings: dict[str, Any], block: Block | None = None, **upstream: Ref | list[Ref]
+        ) -> Ref:
+            ref = self._node(
+                stage, label, settings, [block.need if block else None, experiment.resources.get(stage)], **upstream
+            )
+            refs.append(ref)
+            return ref
+
+        corpus_block = blocks["corpora"][experiment.corpus]
+        tokenizer_block = blocks["tokenizers"][experiment.tokenizer]
+        model_block = blocks["models"][experiment.model]
+        training_block = blocks["pretraining"][experiment.pretraining]
+        corpus = add("corpus", corpus_block.name, dump(corpus_block.value), corpus_block)
+        tokenizer = add("tokenizer", tokenizer_block.name, dump(tokenizer_block.value), tokenizer_block, corpus=corpus)
+        shards = add("shards", corpus_block.name, dump(experiment.shards), corpus=corpus, tokenizer=tokenizer)
+        training = {"model": dump(model_block.value), "pretraining": dump(training_block.value)}
+        pretrain = add("pretrain", model_block.name, training, training_block, shards=shards, tokenizer=tokenizer)
+        convert = add(
+            "convert", model_block.name, dump(experiment.convert), pretrain=pretrain, tokenizer=tokenizer, shards=shards
+        )
+        add("evaluate", model_block.name, dump(experiment.evaluate), convert=convert, shards=shards)
+        for block in (
+            blocks["finetuning"][member]
+            for given in experiment.finetuning
+            for member in self.configuration.names("finetuning", given)
+        ):
+            task_block = blocks["tasks"][block.value.task]
+            task = add("task", task_block.name, dump(task_block.value), task_block)
+            for label, settings in _with_reference(block, task_block):
+                finetune = add("finetune", label, settings, block, convert=convert, task=task)
+                add("evaluate", label, dump(experiment.evaluate), finetune=finetune, task=task, convert=convert)
+        if experiment.benchmark is not None:
+            block = blocks["benchmarks"][experiment.benchmark]
+            add("benchmark", block.name, dump(block.value), block, convert=convert, shards=shards)
+        nodes = list(dict.fromkeys(refs))
+        report = add("report", name, {"experiment": name, "report": dump(experiment.report)}, nodes=nodes)
+        archived = {"experiment": name, "archive": dump(experiment.archive), "configuration": self.resolved(name)}
+        add("archive", name, archived, report=report, nodes=nodes)
+        order = {stage: position for position, stage in enumerate(STAGES)}
+        self.experiments[name] = sorted(dict.fromkeys(refs), key=lambda ref: order[ref.partition("/")[0]])
+
+    def resolved(self, name: str) -> dict[str, Any]:
+        """A configuration that holds this experiment alone, nothing inherited: what the archive ships, to be run again."""
+        blocks = self.configuration.blocks
+        value = blocks["experiments"][name].value
+        finetuning = [member for given in value.finetuning for member in self.configuration.names("finetuning", given)]
+        tasks = dict.fromkeys(blocks["finetuning"][member].value.task for member in finetuning)
+        used: dict[str, list[str]] = {
+            "corpora": [value.corpus],
+            "tokenizers": [value.tokenizer],
+            "models": [value.model],
+            "pretraining": [value.pretraining],
+            "tasks": list(tasks),
+            "finetuning": finetuning,
+            "benchmarks": [value.benchmark] if value.benchmark else [],
+        }
+        resolved = {
+            section: {each: dump(blocks[section][each].value) for each in names}
+            for section, names in used.items()
+            if names
+        }
+        experiment = {key: given for key, given in dump(value).items() if key != "resources"}
+        return {**resolved, "experiments": {name: {**experiment, "finetuning": finetuning}}}
+
+
+def dump(value: Any) -> dict[str, Any]:
+    """Settings as they are hashed: every key, defaults included."""
+    return value.model_dump(mode="json")
+
+
+def _with_reference(block: Block, task: Block) -> list[tuple[str, dict[str, Any]]]:
+    """(label, settings) of a fine-tuning, and of its sibling from random weights for comparison."""
+    settings = {key: value for key, value in dump(block.value).items() if key not in ("task", "from_scratch_reference")}
+    found = [(block.name, settings)]
+    if block.value.from_scratch_reference and task.value.kind == "classification" and settings["init"] == "pretrained":
+        found.append((f"{block.name}-scratch", {**settings, "init": "random"}))
+    return found
+
+
+def _misfits(configuration: Configuration, block: Block) -> list[str]:
+    """What fits alone but not together."""
+    problems = []
+    experiment, blocks = block.value, configuration.blocks
+
+    def problem(key: str, text: str) -> None:
+        problems.append(f"{configuration.where(('experiments', block.origin, key))}: {text}")
+
+    singles = [
+        ("corpus", "corpora"),
+        ("tokenizer", "tokenizers"),
+        ("model", "models"),
+        ("pretraining", "pretraining"),
+        ("benchmark", "benchmarks"),
+    ]
+    for key, section in singles:
+        name = getattr(experiment, key)
+        if name is not None and name not in blocks[section]:
+            members = ", ".join(configuration.names(section, name))
+            problem(
+                key,
+                f"{name!r} is a matrix ({members}); name one of them, or put `each: {{{key}: [{members}]}}` in the experiment",
+            )
+    for given in experiment.finetuning:
+        for member in configuration.names("finetuning", given):
+            task = blocks["finetuning"][member].value.task
+            if task not in blocks["tasks"]:
+                members = ", ".join(configuration.names("tasks", task))
+                problem("finetuning", f"{member!r} names the matrix {task!r} as its task; name one of {members}")
+    unknown = sorted(set(experiment.resources) - set(STAGES))
+    for stage in unknown:
+        problem("resources", f"no stage is named {stage!r}; the stages are {', '.join(STAGES)}")
+    problems += _absent_files(configuration, experiment)
+    if not problems:
+        model, training = blocks["models"][experiment.model].value, blocks["pretraining"][experiment.pretraining].value
+        if training.sequence_length > model.max_position_embeddings:
+            problem(
+                "pretraining",
+                f"{experiment.pretraining!r} has sequence_length {training.sequence_length}, but model {experiment.model!r} "
+                f"has max_position_embeddings {model.max_position_embeddings}; raise the one or lower the other",
+            )
+    return problems
+
+
+def _absent_files(configuration: Configuration, experiment: Experiment) -> list[str]:
+    """Files that sources name and that are not there: told before anything runs."""
+    blocks, used = configuration.blocks, [("corpora", experiment.corpus)]
+    members = [member for given in experiment.finetuning for member in configuration.names("finetuning", given)]
+    used += [("tasks", blocks["finetuning"][member].value.task) for member in members]
+    problems = []
+    for section, name in dict.fromkeys(used):
+        block = blocks[section].get(name)
+        for position, source in enumerate(block.value.sources if block else []):
+            if isinstance(source, FileSource):
+                try:
+                    source.files()
+                except DataError as error:
+                    place = configuration.where((section, block.origin, "sources", position, "path")) if block else ""
+                    problems.append(f"{place}: {error}")
+    return problems
