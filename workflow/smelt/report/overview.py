@@ -1,0 +1,133 @@
+"""What stands at the top of the page: a paragraph and a few figures, both taken from the nodes' facts."""
+
+from typing import Any
+
+from smelt.plan.manifest import Manifest
+from smelt.report.blocks import Headline
+from smelt.report.nodes import Nodes, label
+from smelt.report.numbers import compact, duration, number, quantity, share, size, words
+from smelt.report.scores import own, references, value_of
+from smelt.report.tasks import from_scratch
+
+LANGUAGE_MODEL = ("bits_per_byte", "perplexity")
+CLASSIFIER = ("accuracy", "macro_f1")
+METRICS = {"language-model": LANGUAGE_MODEL, "classification": CLASSIFIER, "dialogue": ("perplexity",)}
+"""Kind of evaluation → what stands for it at the top, the first that it has."""
+LATENCY = ("latency_p50", "latency_median", "latency")
+
+
+def paragraph(nodes: Nodes) -> str:
+    """What was done and what came out, in a few plain sentences."""
+    sentences = [*_data_sentences(nodes), *_model_sentences(nodes)]
+    sentences += [sentence for node in _evaluations(nodes) if (sentence := _result_sentence(nodes, node))]
+    total = sum(node.provenance.get("seconds", 0.0) for node in nodes.all)
+    sentences.append(f"Making its {len(nodes.all)} nodes took {duration(total)} of work.")
+    return " ".join(sentences)
+
+
+def _evaluations(nodes: Nodes) -> list[Manifest]:
+    """Those of language models first, then of labels, then of dialogue."""
+    kinds = ("language-model", "classification", "dialogue")
+    return sorted(
+        nodes.of("evaluate"),
+        key=lambda node: kinds.index(kind) if (kind := node.facts["kind"]) in kinds else len(kinds),
+    )
+
+
+def _data_sentences(nodes: Nodes) -> list[str]:
+    found = []
+    for node in nodes.of("corpus"):
+        documents, length = node.facts["documents"], node.facts["bytes"]
+        found.append(
+            f"The corpus {label(node)} holds {number(sum(documents.values()))} documents, {size(sum(length.values()))} of text."
+        )
+    for node in nodes.of("tokenizer"):
+        found.append(
+            f"Its tokens come from a {node.facts['kind']} vocabulary of {number(node.facts['vocab_size'])} pieces."
+        )
+    return found
+
+
+def _model_sentences(nodes: Nodes) -> list[str]:
+    return [
+        f"The language model {label(node)} has {compact(node.facts['parameters'])} parameters and was trained for "
+        f"{number(node.facts['steps'])} steps on {compact(node.facts['tokens'])} tokens."
+        for node in nodes.of("pretrain")
+    ]
+
+
+def _result_sentence(nodes: Nodes, node: Manifest) -> str:
+    trained = nodes.above(node, "finetune")
+    best = value_of(own(node), *METRICS.get(node.facts["kind"], ()))
+    if best is None or (trained and from_scratch(trained)):
+        return ""
+    others = []
+    for name, given in references(node).items():
+        if other := value_of(given, best["metric"]):
+            others.append(f"{name} {_value(other)}")
+    scratch = _scratch_of(nodes, node)
+    if scratch and (other := value_of(own(scratch), best["metric"])):
+        others.append(f"the same network from random weights {_value(other)}")
+    beside = f" ({'; '.join(others)})" if others else ""
+    who = f"Fine-tuned as {label(trained)}, it" if trained else "On held-out text it"
+    return f"{who} reaches {_value(best)} {words(best['metric'])}{beside}."
+
+
+def _scratch_of(nodes: Nodes, node: Manifest) -> Manifest | None:
+    """The evaluation of the sibling that was trained from random weights: the same settings but for `init`."""
+    trained = nodes.above(node, "finetune")
+    if trained is None or from_scratch(trained):
+        return None
+    for other in nodes.of("evaluate"):
+        sibling = nodes.above(other, "finetune")
+        if (
+            sibling
+            and sibling.upstream == trained.upstream
+            and sibling.settings == {**trained.settings, "init": "random"}
+        ):
+            return other
+    return None
+
+
+def _value(figure: dict[str, Any]) -> str:
+    if figure["metric"] in CLASSIFIER and 0 <= figure["value"] <= 1:
+        return share(figure["value"])
+    return quantity(figure["value"], "" if figure["metric"] in LANGUAGE_MODEL else figure["unit"])
+
+
+def headlines(nodes: Nodes) -> list[Headline]:
+    """At most one card for the language model, one for each fine-tuned model, and what it cost."""
+    found = [card for node in _evaluations(nodes) for card in _cards(nodes, node)]
+    for node in nodes.of("pretrain"):
+        found.append(
+            Headline(
+                "parameters",
+                compact(node.facts["parameters"]),
+                f"trained on {compact(node.facts['tokens'])} tokens",
+                node,
+            )
+        )
+        seconds = node.provenance.get("seconds")
+        if seconds:
+            found.append(Headline("pretraining took", duration(seconds), f"{number(node.facts['steps'])} steps", node))
+    return found
+
+
+def _cards(nodes: Nodes, node: Manifest) -> list[Headline]:
+    trained = nodes.above(node, "finetune")
+    if trained and from_scratch(trained):
+        return []
+    cards = []
+    if best := value_of(own(node), *METRICS.get(node.facts["kind"], ())):
+        name = words(best["metric"]) + (f", {label(trained)}" if trained else "")
+        beside = [
+            f"{name} {_value(other)}"
+            for name, given in references(node).items()
+            if (other := value_of(given, best["metric"]))
+        ]
+        cards.append(Headline(name, _value(best), "; ".join(beside), node))
+    if trained and (latency := value_of(own(node), *LATENCY)):
+        cards.append(
+            Headline(f"median answer, {label(trained)}", quantity(latency["value"], latency["unit"]), "", node)
+        )
+    return cards

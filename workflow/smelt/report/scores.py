@@ -1,0 +1,83 @@
+"""Tables of scores: what a model reaches, beside its references on the same data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.plan.manifest import Manifest
+from smelt.report.blocks import Bar, Column
+from smelt.report.nodes import figures
+from smelt.report.numbers import SCALED, number, quantity, words
+
+MODEL = None
+"""The `reference` of a figure that is the model's own."""
+ORDER = ("accuracy", "macro_f1", "bits_per_byte", "perplexity")
+"""Metrics that come first, since a reader looks for them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table of scores: the figures of one model or reference, all of one node."""
+
+    name: str
+    node: Manifest
+    figures: Sequence[dict[str, Any]]
+    strong: bool = False
+
+
+def own(node: Manifest) -> list[dict[str, Any]]:
+    """The figures of the model itself."""
+    return [figure for figure in figures(node) if figure.get("reference") is MODEL]
+
+
+def references(node: Manifest) -> dict[str, list[dict[str, Any]]]:
+    """Reference name → its figures, in the order in which the node names them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for figure in figures(node):
+        if figure.get("reference") is not MODEL:
+            found.setdefault(str(figure["reference"]), []).append(figure)
+    return found
+
+
+def value_of(found: Sequence[dict[str, Any]], *metrics: str) -> dict[str, Any] | None:
+    """The first figure that has one of `metrics`, the test split before others."""
+    for metric in metrics:
+        fitting = [figure for figure in found if figure["metric"] == metric]
+        if fitting:
+            return next((figure for figure in fitting if figure["split"] == "test"), fitting[0])
+    return None
+
+
+def _key(figure: dict[str, Any]) -> tuple[str, str]:
+    return figure["metric"], figure["split"]
+
+
+def table_of(rows: Sequence[Row]) -> tuple[list[Column], list[list[Any]], frozenset[int]]:
+    """Columns, cells and emphasised rows: a column for each metric and split, the last one the node that a row is from."""
+    keys = list(dict.fromkeys(_key(figure) for row in rows for figure in row.figures))
+    keys.sort(key=lambda key: ORDER.index(key[0]) if key[0] in ORDER else len(ORDER))
+    units = {_key(figure): figure["unit"] for row in rows for figure in row.figures}
+    splits = {split for _, split in keys}
+    columns = [Column("", numeric=False)]
+    for metric, split in keys:
+        name = words(metric) + (f" ({split})" if len(splits) > 1 and split else "")
+        columns.append(Column(name, hint=units[metric, split]))
+    columns.append(Column("from", numeric=False))
+    cells = []
+    for row in rows:
+        by_key = {_key(figure): figure for figure in row.figures}
+        cells.append([row.name, *(_cell(by_key.get(key)) for key in keys), row.node])
+    return columns, cells, frozenset(index for index, row in enumerate(rows) if row.strong)
+
+
+def _cell(figure: dict[str, Any] | None) -> Any:
+    if figure is None:
+        return None
+    interval = figure.get("interval")
+    if not interval:
+        return quantity(figure["value"], figure["unit"] if figure["unit"] in SCALED else "")
+    low, high = interval
+    text = f"{number(figure['value'])} [{low:.3f}, {high:.3f}]"
+    if 0 <= low <= high <= 1:
+        return Bar(text, figure["value"], low, high)
+    return text
