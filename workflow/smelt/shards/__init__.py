@@ -1,0 +1,1 @@
+"""Stage shards: tokenise documents into LMDB shards."""
