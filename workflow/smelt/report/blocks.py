@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from smelt.plan.manifest import Manifest
+from smelt.report.chart import Series
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,13 @@ class Column:
     numeric: bool = True
     hint: str = ""
     """What the column means, shown on hover."""
+    kind: str = ""
+    """``still`` does not wrap, ``refs`` is a list of nodes, ``prose`` holds sentences."""
+
+    @property
+    def look(self) -> str:
+        """Class of the style sheet."""
+        return "n" if self.numeric else self.kind
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,8 @@ class Table:
     def wide(self) -> bool:
         """Whether it takes the whole width of the page."""
         cells = [cell for row in self.rows for cell in row]
-        room = len(self.columns) + any(isinstance(cell, Manifest) for cell in cells)
-        return room > 5 or any(isinstance(cell, Bar) and cell.low is not None for cell in cells)
+        texts = sum(not column.numeric for column in self.columns[1:])
+        return len(self.columns) + texts > 5 or any(isinstance(cell, Bar) and cell.low is not None for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,8 @@ class Picture:
     title: str
     image: Markup
     sources: Sequence[Manifest] = ()
-    legend: Sequence[str] = ()
-    """Names of the lines in their order."""
+    legend: Sequence[Series] = ()
+    """The lines of a chart, to be named above it."""
     note: str = ""
     wide: bool = False
 

@@ -14,6 +14,7 @@ from smelt.report.numbers import compact, number
 WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 30, 40
 """Margins of the plot within the picture, in its own units, which are about CSS pixels on a wide screen."""
+COLOURS = 8
 HOVERED = 40
 """At most so many points of a line answer to the pointer with their values."""
 
@@ -24,8 +25,15 @@ class Series:
 
     name: str
     points: list[tuple[float, float]]
+    colour: int = 0
+    """Which of the style sheet's COLOURS."""
     dots: bool = False
-    """Mark each point: for the few values of a validation."""
+    """Dashed, with each point marked: for the few values of a validation."""
+
+    @property
+    def look(self) -> str:
+        """Classes of the style sheet."""
+        return f"s{self.colour % COLOURS}" + (" dashed" if self.dots else "")
 
 
 def thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
@@ -78,8 +86,7 @@ def line_chart(series: list[Series], x_name: str, y_name: str, from_zero: bool =
         return across, down
 
     parts = [_axes(ticks(x_low, x_high, 5), ticks(y_low, y_high, 5), place, x_name, y_name)]
-    for place_in_legend, line in enumerate(series):
-        parts.append(_line(line, place_in_legend, place, x_name))
+    parts += [_line(line, place, x_name) for line in series]
     words = "; ".join(_in_words(line, x_name) for line in series)
     return Markup(
         '<svg class="chart" viewBox="0 0 {w} {h}" role="img" aria-label="{words}"><title>{words}</title>{parts}</svg>'
@@ -118,16 +125,16 @@ def _axes(xs: list[float], ys: list[float], place, x_name: str, y_name: str) -> 
     return Markup("".join(parts))  # noqa: S704 - numbers and escaped words only
 
 
-def _line(line: Series, order: int, place, x_name: str) -> Markup:
+def _line(line: Series, place, x_name: str) -> Markup:
     """The path, and on it what answers to the pointer."""
     path = " ".join(
         f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(place(*p) for p in line.points)
     )
-    parts = [f'<path class="line s{order}" d="{path}"/>']
+    parts = [f'<path class="line {line.look}" d="{path}"/>']
     every = 1 if line.dots or len(line.points) == 1 else max(1, math.ceil(len(line.points) / HOVERED))
     for x, y in line.points[::every]:
         across, down = place(x, y)
-        shape = f'class="dot s{order}" r="3"' if line.dots or len(line.points) == 1 else 'class="hover" r="7"'
+        shape = f'class="dot {line.look}" r="3"' if line.dots or len(line.points) == 1 else 'class="hover" r="7"'
         told = escape(f"{line.name}, {x_name} {x:,.0f}: {number(y)}")
         parts.append(f'<circle {shape} cx="{across:.1f}" cy="{down:.1f}"><title>{told}</title></circle>')
     return Markup("".join(parts))  # noqa: S704 - numbers and escaped words only

@@ -38,18 +38,20 @@ def points(rows: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
 
 
 def loss_chart(title: str, runs: list[tuple[str, Manifest]], most: int) -> Picture | None:
-    """Training and validation loss of one or several runs in one picture; None if no run kept a curve."""
+    """Training and validation loss of one or several runs in one picture; None if no run kept a curve.
+
+    Several runs have a colour each; of a single one, the two losses have.
+    """
     lines = []
-    for name, node in runs:
+    for order, (name, node) in enumerate(runs):
         rows = rows_of(node)
-        prefix = f"{name}: " if len(runs) > 1 else ""
-        lines.append(Series(f"{prefix}training loss", thinned(points(rows, "loss"), most)))
-        lines.append(Series(f"{prefix}validation loss", points(rows, VALID), dots=True))
+        prefix, second = (f"{name}: ", order) if len(runs) > 1 else ("", 1)
+        lines.append(Series(f"{prefix}training loss", thinned(points(rows, "loss"), most), order))
+        lines.append(Series(f"{prefix}validation loss", points(rows, VALID), second, dots=True))
     lines = [line for line in lines if line.points]
     if not lines:
         return None
-    image = line_chart(lines, "step", "loss (nats per token)")
-    return Picture(title, image, [node for _, node in runs], [line.name for line in lines])
+    return Picture(title, line_chart(lines, "step", "loss (nats)"), [node for _, node in runs], lines)
 
 
 def rate_chart(title: str, node: Manifest, most: int) -> Picture | None:

@@ -15,6 +15,7 @@ SPLITS = ("train", "valid", "test")
 def material_sections(nodes: Nodes) -> list[Section]:
     data = [block for node in nodes.of("corpus") for block in _corpus(node)]
     data += [block for node in nodes.of("task") for block in _task(node)]
+    data += _sources([*nodes.of("corpus"), *nodes.of("task")])
     tokens = [block for node in nodes.of("tokenizer") for block in _tokenizer(node)] + [
         _shards(node) for node in nodes.of("shards")
     ]
@@ -36,7 +37,7 @@ def _corpus(node: Manifest) -> list[Any]:
     rows = [[split, *(_size(name, facts[name][split]) for name in SIZES)] for split in splits]
     rows.append(["all", *(_size(name, sum(facts[name][split] for split in splits)) for name in SIZES)])
     blocks: list[Any] = [Table(f"Corpus {label(node)}", columns, rows, [node], strong=frozenset({len(rows) - 1}))]
-    return [*blocks, *_dropped(node, "documents", sum(facts["documents"].values())), *_sources(node)]
+    return [*blocks, *_dropped(node, "documents", sum(facts["documents"].values()))]
 
 
 def _size(name: str, count: int) -> str:
@@ -62,11 +63,20 @@ def _dropped(node: Manifest, what: str, kept: int) -> list[Table]:
     ]
 
 
-def _sources(node: Manifest) -> list[Table]:
+def _sources(given: list[Manifest]) -> list[Table]:
     """What the texts are from, as the settings name it; its licence and provenance in the words of the configuration."""
-    rows = [[name_of(source), source["licence"], source["provenance"] or None] for source in node.settings["sources"]]
-    columns = [Column("source", False), Column("licence", False), Column("provenance", False)]
-    return [Table(f"Sources of {label(node)}", columns, rows, [node])]
+    rows = [
+        [name_of(source), source["licence"], source["provenance"] or None, node]
+        for node in given
+        for source in node.settings["sources"]
+    ]
+    columns = [
+        Column("source", False),
+        Column("licence", False),
+        Column("provenance", False, kind="prose"),
+        Column("of", False),
+    ]
+    return [Table("Sources and licences", columns, rows, given)] if rows else []
 
 
 def name_of(source: Mapping[str, Any]) -> str:
@@ -86,7 +96,7 @@ def _task(node: Manifest) -> list[Any]:
     )
     note += ", …." if len(labels) > 20 else "."
     blocks: list[Any] = [Table(f"Task {label(node)}", columns, rows, [node], note)]
-    return [*blocks, *_dropped(node, "rows", sum(facts["rows"].values())), *_sources(node)]
+    return [*blocks, *_dropped(node, "rows", sum(facts["rows"].values()))]
 
 
 def _tokenizer(node: Manifest) -> list[Terms]:

@@ -34,7 +34,7 @@ def _speeds(node: Manifest) -> Table:
     given = measured.get("rows", [])
     columns = [Column(name, numeric) for _, name, numeric in BENCHMARK] + [
         Column("speed against the first row"),
-        Column("note", False),
+        Column("note", False, kind="prose"),
     ]
     most = max((row["ratio"] for row in given if row.get("ratio") is not None), default=1) or 1
     rows = []
@@ -61,8 +61,8 @@ def origin_section(nodes: Nodes) -> Section:
 def _made(nodes: Nodes) -> Table:
     columns = [
         Column("node", False),
-        Column("made from", False),
-        Column("started (UTC)", False),
+        Column("made from", False, kind="refs"),
+        Column("started (UTC)", False, kind="still"),
         Column("took"),
         Column("commit", False),
     ]

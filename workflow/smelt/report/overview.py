@@ -7,7 +7,7 @@ from smelt.report.blocks import Headline
 from smelt.report.nodes import Nodes, label
 from smelt.report.numbers import compact, duration, number, quantity, share, size, words
 from smelt.report.scores import own, references, value_of
-from smelt.report.tasks import from_scratch
+from smelt.report.tasks import SCRATCH, from_scratch
 
 LANGUAGE_MODEL = ("bits_per_byte", "perplexity")
 CLASSIFIER = ("accuracy", "macro_f1")
@@ -61,13 +61,7 @@ def _result_sentence(nodes: Nodes, node: Manifest) -> str:
     best = value_of(own(node), *METRICS.get(node.facts["kind"], ()))
     if best is None or (trained and from_scratch(trained)):
         return ""
-    others = []
-    for name, given in references(node).items():
-        if other := value_of(given, best["metric"]):
-            others.append(f"{name} {_value(other)}")
-    scratch = _scratch_of(nodes, node)
-    if scratch and (other := value_of(own(scratch), best["metric"])):
-        others.append(f"the same network from random weights {_value(other)}")
+    others = [f"{name} {value}" for name, value in _others(nodes, node, best["metric"])]
     beside = f" ({'; '.join(others)})" if others else ""
     who = f"Fine-tuned as {label(trained)}, it" if trained else "On held-out text it"
     return f"{who} reaches {_value(best)} {words(best['metric'])}{beside}."
@@ -99,35 +93,30 @@ def headlines(nodes: Nodes) -> list[Headline]:
     """At most one card for the language model, one for each fine-tuned model, and what it cost."""
     found = [card for node in _evaluations(nodes) for card in _cards(nodes, node)]
     for node in nodes.of("pretrain"):
-        found.append(
-            Headline(
-                "parameters",
-                compact(node.facts["parameters"]),
-                f"trained on {compact(node.facts['tokens'])} tokens",
-                node,
-            )
-        )
         seconds = node.provenance.get("seconds")
-        if seconds:
-            found.append(Headline("pretraining took", duration(seconds), f"{number(node.facts['steps'])} steps", node))
+        took = f" in {duration(seconds)}" if seconds else ""
+        beside = f"{number(node.facts['steps'])} steps on {compact(node.facts['tokens'])} tokens{took}"
+        found.append(Headline("parameters", compact(node.facts["parameters"]), beside, node))
     return found
 
 
 def _cards(nodes: Nodes, node: Manifest) -> list[Headline]:
+    """One card; none for a reference from random weights, or where nothing stands for the whole."""
     trained = nodes.above(node, "finetune")
-    if trained and from_scratch(trained):
+    best = value_of(own(node), *METRICS.get(node.facts["kind"], ()))
+    if best is None or (trained and from_scratch(trained)):
         return []
-    cards = []
-    if best := value_of(own(node), *METRICS.get(node.facts["kind"], ())):
-        name = words(best["metric"]) + (f", {label(trained)}" if trained else "")
-        beside = [
-            f"{name} {_value(other)}"
-            for name, given in references(node).items()
-            if (other := value_of(given, best["metric"]))
-        ]
-        cards.append(Headline(name, _value(best), "; ".join(beside), node))
-    if trained and (latency := value_of(own(node), *LATENCY)):
-        cards.append(
-            Headline(f"median answer, {label(trained)}", quantity(latency["value"], latency["unit"]), "", node)
-        )
-    return cards
+    beside = [f"{who} {value}" for who, value in _others(nodes, node, best["metric"])]
+    if latency := value_of(own(node), *LATENCY):
+        beside.append(f"an answer in {quantity(latency['value'], latency['unit'])} (median)")
+    name = words(best["metric"]) + (f", {label(trained)}" if trained else "")
+    return [Headline(name, _value(best), "; ".join(beside), node)]
+
+
+def _others(nodes: Nodes, node: Manifest, metric: str) -> list[tuple[str, str]]:
+    """(name, value) of all that the model is to be compared with."""
+    found = [(name, _value(other)) for name, given in references(node).items() if (other := value_of(given, metric))]
+    scratch = _scratch_of(nodes, node)
+    if scratch and (other := value_of(own(scratch), metric)):
+        found.append((SCRATCH, _value(other)))
+    return found

@@ -66,11 +66,11 @@ def table_of(rows: Sequence[Row]) -> tuple[list[Column], list[list[Any]], frozen
     cells = []
     for row in rows:
         by_key = {_key(figure): figure for figure in row.figures}
-        cells.append([row.name, *(_cell(by_key.get(key)) for key in keys), row.node])
+        cells.append([row.name, *(_cell(by_key.get(key), drawn=key == keys[0]) for key in keys), row.node])
     return columns, cells, frozenset(index for index, row in enumerate(rows) if row.strong)
 
 
-def _cell(figure: dict[str, Any] | None) -> Any:
+def _cell(figure: dict[str, Any] | None, drawn: bool) -> Any:
     if figure is None:
         return None
     interval = figure.get("interval")
@@ -78,6 +78,6 @@ def _cell(figure: dict[str, Any] | None) -> Any:
         return quantity(figure["value"], figure["unit"] if figure["unit"] in SCALED else "")
     low, high = interval
     text = f"{number(figure['value'])} [{low:.3f}, {high:.3f}]"
-    if 0 <= low <= high <= 1:
+    if drawn and 0 <= low <= high <= 1:
         return Bar(text, figure["value"], low, high)
     return text

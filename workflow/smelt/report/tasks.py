@@ -16,14 +16,14 @@ SCRATCH = "the same network from random weights"
 def task_sections(nodes: Nodes, settings: Report) -> list[Section]:
     """A section for each task node that something was fine-tuned on."""
     sections = []
-    for task in nodes.of("task"):
+    for task in sorted(nodes.of("task"), key=lambda node: node.facts["kind"]):
         trained = nodes.below(task, "finetune")
         if trained:
             about = {
                 "classification": "Labelled texts: a label for each.",
                 "dialogue": "Dialogue: an answer to each prompt.",
             }
-            blocks = [*_training(trained, settings), *_results(nodes, trained, settings)]
+            blocks = _blocks(nodes, trained, settings)
             sections.append(
                 Section(f"task-{task.id}", f"Task: {label(task)}", blocks, about.get(task.facts.get("kind", ""), ""))
             )
@@ -35,7 +35,7 @@ def from_scratch(node: Manifest) -> bool:
     return node.settings.get("init") == "random"
 
 
-def _training(trained: list[Manifest], settings: Report) -> list[Any]:
+def _runs(trained: list[Manifest]) -> Table:
     columns = [
         Column("run", False),
         Column("method", False),
@@ -54,25 +54,24 @@ def _training(trained: list[Manifest], settings: Report) -> list[Any]:
     if all(row[4] is None for row in rows):
         columns.pop(4)
         rows = [[*row[:4], row[5]] for row in rows]
-    blocks: list[Any] = [Table("Runs", columns, rows, trained)]
-    if chart := loss_chart("Loss while fine-tuning", [(label(node), node) for node in trained], settings.curve_points):
-        blocks.append(chart)
-    return blocks
+    return Table("Runs", columns, rows, trained)
 
 
-def _results(nodes: Nodes, trained: list[Manifest], settings: Report) -> list[Any]:
+def _blocks(nodes: Nodes, trained: list[Manifest], settings: Report) -> list[Any]:
     measured = [(node, found) for node in trained for found in nodes.below(node, "evaluate")]
-    blocks: list[Any] = []
+    blocks: list[Any] = [_runs(trained)]
     if measured:
         blocks.append(_scores(measured))
+    if chart := loss_chart("Loss while fine-tuning", [(label(node), node) for node in trained], settings.curve_points):
+        blocks.append(chart)
     for node, found in measured:
         if "confusion" in found.facts and not from_scratch(node):
             blocks.append(confusion(f"Confusion of {label(node)}", found))
-        if found.facts.get("samples"):
-            blocks.append(_samples(f"Answers of {label(node)}", found, settings.samples))
         if timed := (found.provenance.get("measurements") or {}).get("figures"):
             pairs = [(words(f["metric"]), quantity(f["value"], f["unit"])) for f in timed]
             blocks.append(Terms(f"Measured on {label(node)}", pairs, [found], "Timings of one run on one machine."))
+        if found.facts.get("samples"):
+            blocks.append(_samples(f"Answers of {label(node)}", found, settings.samples))
     return blocks
 
 
