@@ -51,10 +51,10 @@ class Rules:
         return lambda wildcards: [f"{RESULTS}/{ref}/manifest.json" for ref in self.plan.node(stage, wildcards.id).above]
 
     def need(self, stage: str, what: str) -> Callable[[Any, int], Any]:
-        # Snakemake gives `attempt` to functions for resources and leaves it out for threads.
-        return lambda wildcards, attempt=1: resources.need(
-            self.plan, self.plan.node(stage, wildcards.id), what, attempt
-        )
+        def wanted(wildcards: Any, attempt: int = 1) -> Any:
+            return resources.need(self.plan, self.plan.node(stage, wildcards.id), what, attempt)
+
+        return wanted
 
     def view(self, name: str) -> View:
         return View(self.plan, name, RESULTS)
