@@ -93,7 +93,7 @@ def make_pretrained(root: Path, seed: int = 0, licence: str = "CC BY-SA 3.0") ->
         "tokenizer", "tokenizer", "en-2k", {"kind": "bpe", "vocab_size": 2048},
         {"kind": "bpe", "vocab_size": 2048, "special_tokens": {"pad": 0, "bos": 1, "eos": 2, "unk": 3},
          "figures": [figure("tokens_per_word", "test", 1.7312, "tokens"), figure("unknown_rate", "test", 0.0, "share")]},
-        files={"tokenizer.model": b"\x0a\x00", "card.json": "{}\n"}, seconds=4.2, corpus="corpus",
+        files={"tokenizer.model": b"\x0a\x00", "card.json": json.dumps({"longest_pieces": ["▁characteristics", "▁administration"]})}, seconds=4.2, corpus="corpus",
     )  # fmt: skip
     split = {name: {"tokens": t, "documents": d, "bytes": b, "words": w, "shards": [{"file": "train-00000.lmdb", "tokens": t, "documents": d, "offset": 0}]}
              for name, t, d, b, w in (("train", 727_300, 96, 2_655_020, 420_113), ("valid", 31_544, 5, 111_922, 18_220), ("test", 33_020, 5, 120_004, 19_001))}  # fmt: skip

@@ -7,7 +7,7 @@ from smelt.plan.settings.report import Report
 from smelt.report.blocks import Section, Table, Terms
 from smelt.report.curves import loss_chart, rate_chart
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import compact, number, quantity, words
+from smelt.report.numbers import compact, number, reading, words
 from smelt.report.scores import Row, own, references, table_of
 
 
@@ -43,7 +43,7 @@ def _trained(node: Manifest) -> Terms:
         if facts.get(key) is not None
     ]
     measured = (node.provenance.get("measurements") or {}).get("figures", [])
-    pairs += [(words(figure["metric"]), quantity(figure["value"], figure["unit"])) for figure in measured]
+    pairs += [(words(figure["metric"]), reading(figure)) for figure in measured]
     return Terms(f"Pretraining of {label(node)}", pairs, [node])
 
 

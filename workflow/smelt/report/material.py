@@ -1,14 +1,16 @@
 """The section on what models learn from: corpora, tasks, tokenizers, shards."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from smelt.plan.manifest import Manifest
 from smelt.report.blocks import Bar, Column, Section, Table, Terms
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import number, quantity, share, size, without_login, words
+from smelt.report.numbers import number, reading, share, size, without_login, words
 
 SIZES = ("documents", "words", "characters", "bytes")
+CARD, LONGEST = "card.json", 8
 SPLITS = ("train", "valid", "test")
 
 
@@ -103,7 +105,10 @@ def _tokenizer(node: Manifest) -> list[Terms]:
     facts = node.facts
     special = ", ".join(f"{name} {number}" for name, number in facts["special_tokens"].items())
     pairs = [("kind", facts["kind"]), ("pieces", number(facts["vocab_size"])), ("special tokens (ids)", special)]
-    pairs += [(_name(figure), quantity(figure["value"], figure["unit"])) for figure in facts.get("figures", [])]
+    pairs += [(_name(figure), reading(figure)) for figure in facts.get("figures", [])]
+    if CARD in node.files:
+        pieces = json.loads(node.file(CARD).read_text(encoding="utf-8")).get("longest_pieces", [])
+        pairs += [("longest pieces", " ".join(pieces[:LONGEST]))] if pieces else []
     return [Terms(f"Tokenizer {label(node)}", pairs, [node])]
 
 

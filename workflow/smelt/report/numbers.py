@@ -5,8 +5,6 @@ import re
 from typing import Any
 
 _THOUSANDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
-SCALED = ("bytes", "s", "seconds", "share", "fraction")
-"""Units that are written with the number; any other stands in the heading, if its name does not say it."""
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -84,6 +82,13 @@ def without_login(address: str) -> str:
     return re.sub(r"(?<=://)[^/@\s]*@", "", address)
 
 
+def reading(figure: dict[str, Any]) -> str:
+    """A figure's value, with its unit where the metric's name does not say it."""
+    unit = figure["unit"]
+    said = "_per_" in figure["metric"] or figure["metric"] == unit
+    return quantity(figure["value"], "" if said and not unit.startswith("share") else unit)
+
+
 def quantity(value: Any, unit: str = "") -> str:
     """A value with its unit, scaled where the unit is one of size or time."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -92,6 +97,6 @@ def quantity(value: Any, unit: str = "") -> str:
         return size(value)
     if unit in ("s", "seconds"):
         return duration(value) if value >= 1 else f"{1_000 * value:.1f} ms"
-    if unit in ("share", "fraction"):
+    if unit.startswith("share"):
         return share(value)
     return f"{number(value)} {unit}".strip()

@@ -1,5 +1,6 @@
 """The sections on speed (benchmark nodes) and on where every figure comes from: nodes, code, software, machine, settings."""
 
+from collections import Counter
 from typing import Any
 
 from smelt.plan.manifest import Manifest, to_json
@@ -66,7 +67,7 @@ def _made(nodes: Nodes) -> Table:
         Column("took"),
         Column("commit", False),
     ]
-    columns += [Column("threads"), Column("devices", False)]
+    columns += [Column("on", False, kind="still")]
     longest = max((node.provenance.get("seconds", 0.0) for node in nodes.all), default=0.0) or 1.0
     rows = []
     for node in nodes.all:
@@ -79,13 +80,21 @@ def _made(nodes: Nodes) -> Table:
                 str(how.get("started", "")).replace("T", " ").rstrip("Z"),
                 Bar(duration(seconds), seconds / longest),
                 commit_of(node),
-                number(how["threads"]) if "threads" in how else None,
-                ", ".join(how.get("devices") or ["CPU"]),
+                _device(how),
             ]
         )
     total = sum(node.provenance.get("seconds", 0.0) for node in nodes.all)
     note = f"All nodes together took {duration(total)}; some ran at the same time. Nodes that were current were not made again."
     return Table("Nodes", columns, rows, nodes.all, note)
+
+
+def _device(how: dict[str, Any]) -> str:
+    """`2 × NVIDIA H100`, or `CPU, 2 threads`."""
+    counts = Counter(how.get("devices") or [])
+    if counts:
+        return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in sorted(counts.items()))
+    threads = how.get("threads", 1)
+    return f"CPU, {threads} thread" + ("s" if threads != 1 else "")
 
 
 def commit_of(node: Manifest) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from smelt.plan.manifest import Manifest
 from smelt.report.blocks import Headline
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import compact, duration, number, quantity, share, size, words
+from smelt.report.numbers import compact, duration, number, reading, share, size, words
 from smelt.report.scores import own, references, value_of
 from smelt.report.tasks import SCRATCH, from_scratch
 
@@ -86,7 +86,7 @@ def _scratch_of(nodes: Nodes, node: Manifest) -> Manifest | None:
 def _value(figure: dict[str, Any]) -> str:
     if figure["metric"] in CLASSIFIER and 0 <= figure["value"] <= 1:
         return share(figure["value"])
-    return quantity(figure["value"], "" if figure["metric"] in LANGUAGE_MODEL else figure["unit"])
+    return reading(figure)
 
 
 def headlines(nodes: Nodes) -> list[Headline]:
@@ -108,7 +108,7 @@ def _cards(nodes: Nodes, node: Manifest) -> list[Headline]:
         return []
     beside = [f"{who} {value}" for who, value in _others(nodes, node, best["metric"])]
     if latency := value_of(own(node), *LATENCY):
-        beside.append(f"an answer in {quantity(latency['value'], latency['unit'])} (median)")
+        beside.append(f"an answer in {reading(latency)} (median)")
     name = words(best["metric"]) + (f", {label(trained)}" if trained else "")
     return [Headline(name, _value(best), "; ".join(beside), node)]
 

@@ -7,7 +7,7 @@ from typing import Any
 from smelt.plan.manifest import Manifest
 from smelt.report.blocks import Bar, Column
 from smelt.report.nodes import figures
-from smelt.report.numbers import SCALED, number, quantity, words
+from smelt.report.numbers import number, reading, words
 
 MODEL = None
 """The `reference` of a figure that is the model's own."""
@@ -75,7 +75,7 @@ def _cell(figure: dict[str, Any] | None, drawn: bool) -> Any:
         return None
     interval = figure.get("interval")
     if not interval:
-        return quantity(figure["value"], figure["unit"] if figure["unit"] in SCALED else "")
+        return reading(figure)
     low, high = interval
     text = f"{number(figure['value'])} [{low:.3f}, {high:.3f}]"
     if drawn and 0 <= low <= high <= 1:

@@ -7,7 +7,7 @@ from smelt.plan.settings.report import Report
 from smelt.report.blocks import Column, Matrix, MatrixCell, Samples, Section, Table, Terms, Turn
 from smelt.report.curves import loss_chart
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import number, quantity, words
+from smelt.report.numbers import number, reading, words
 from smelt.report.scores import Row, own, references, table_of
 
 SCRATCH = "the same network from random weights"
@@ -68,7 +68,7 @@ def _blocks(nodes: Nodes, trained: list[Manifest], settings: Report) -> list[Any
         if "confusion" in found.facts and not from_scratch(node):
             blocks.append(confusion(f"Confusion of {label(node)}", found))
         if timed := (found.provenance.get("measurements") or {}).get("figures"):
-            pairs = [(words(f["metric"]), quantity(f["value"], f["unit"])) for f in timed]
+            pairs = [(words(f["metric"]), reading(f)) for f in timed]
             blocks.append(Terms(f"Measured on {label(node)}", pairs, [found], "Timings of one run on one machine."))
         if found.facts.get("samples"):
             blocks.append(_samples(f"Answers of {label(node)}", found, settings.samples))
