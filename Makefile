@@ -9,7 +9,7 @@ TESTS ?= tests
 IN = . "$(VENV)/bin/activate" &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test check bench docs lock clean
+.PHONY: help setup quickstart test check format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,11 @@ check: setup ## lint: ruff, snakefmt, mypy on the spine, import-linter on the la
 	@$(IN) snakefmt --check Snakefile workflow
 	@$(IN) mypy
 	@$(IN) lint-imports
+
+format: setup ## write the format that check asks for
+	@$(IN) ruff check --fix .
+	@$(IN) ruff format .
+	@$(IN) snakefmt Snakefile workflow
 
 bench: setup ## side-by-side benchmarks; records go to benchmarks/results/
 	@$(IN) for each in benchmarks/*.py; do python "$$each" || exit 1; done

@@ -39,7 +39,7 @@ def packages() -> Finding:
         return Finding("lock", POOR, f"no {lock.name} beside this installation; versions can't be compared")
     other = []
     for line in lock.read_text().splitlines():
-        name, _, wanted = line.partition(";")[0].strip().partition("==")
+        name, _, wanted = line.partition("#")[0].partition(";")[0].strip().partition("==")
         if not wanted or line.startswith("#"):
             continue
         try:
