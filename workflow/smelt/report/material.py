@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from smelt.plan.manifest import Manifest
+from smelt.plan.redaction import public
 from smelt.report.blocks import Bar, Column, Section, Table, Terms
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import number, reading, share, size, without_login, words
+from smelt.report.numbers import number, reading, share, size, words
 
 SIZES = ("documents", "words", "characters", "bytes")
 CARD, LONGEST = "card.json", 8
@@ -84,7 +85,7 @@ def _sources(given: list[Manifest]) -> list[Table]:
 def name_of(source: Mapping[str, Any]) -> str:
     """A release file, an address (never with the user or password of one), or a file at hand."""
     if source["kind"] == "url":
-        return without_login(source["url"])
+        return public(source["url"])
     return source["release"] if source["kind"] == "package" else source["path"]
 
 

@@ -1,7 +1,6 @@
 """How numbers are written for people: the same on the page and on the terminal."""
 
 import math
-import re
 from typing import Any
 
 _THOUSANDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
@@ -75,11 +74,6 @@ def words(name: str) -> str:
     """A key as words: `macro_f1` → `macro-F1`, `bits_per_byte` → `bits per byte`."""
     known = {"macro_f1": "macro-F1", "micro_f1": "micro-F1", "f1": "F1"}
     return known.get(name, name.replace("_", " "))
-
-
-def without_login(address: str) -> str:
-    """`https://user:secret@host/x` → `https://host/x`."""
-    return re.sub(r"(?<=://)[^/@\s]*@", "", address)
 
 
 def reading(figure: dict[str, Any]) -> str:

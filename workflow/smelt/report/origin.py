@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from smelt.plan.manifest import Manifest, to_json
+from smelt.plan.redaction import public_values
 from smelt.report.blocks import Bar, Column, Section, Table, Terms
 from smelt.report.nodes import Nodes, anchor, upstream_refs
 from smelt.report.numbers import duration, number
@@ -130,6 +131,11 @@ def _software(nodes: Nodes) -> list[Terms]:
 def settings_of(nodes: Nodes) -> list[dict[str, Any]]:
     """The appendix: every node's settings, as hashed into its id."""
     return [
-        {"anchor": anchor(node), "node": node, "settings": to_json(node.settings).strip(), "files": node.files}
+        {
+            "anchor": anchor(node),
+            "node": node,
+            "settings": to_json(public_values(node.settings)).strip(),
+            "files": node.files,
+        }
         for node in nodes.all
     ]

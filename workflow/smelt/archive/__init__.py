@@ -1,0 +1,1 @@
+"""Archive: one deterministic, verifiable file of an experiment."""
