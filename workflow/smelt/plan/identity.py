@@ -1,7 +1,8 @@
 """The digest of the code behind a stage: of its module and of every module of smelt that it reaches by import.
 
 Taken from the syntax tree without docstrings, so that comments, formatting and documentation do not count. The spine
-(`smelt.plan`) and the command line do not count either: they decide what runs, not what a stage computes.
+(`smelt.plan`) and the command line do not count either: they decide what runs, not what a stage computes. Nor does the
+`__init__` of the package, which holds the version number alone: a release runs again only what it changed.
 """
 
 import ast
@@ -45,7 +46,7 @@ def code_modules(stage: str) -> dict[str, str]:
 
 
 def _counts(name: str) -> bool:
-    return not any(name == left_out or name.startswith(left_out + ".") for left_out in NOT_COUNTED)
+    return name != PACKAGE and not any(name == left_out or name.startswith(left_out + ".") for left_out in NOT_COUNTED)
 
 
 def _path(name: str) -> Path | None:

@@ -174,19 +174,21 @@ def execute(
         started = time.time()
         with _signals(job, keeps_state=getattr(module, "KEEPS_STATE", False)):
             product: Product = module.run(job)
-            content = {
-                "format": FORMAT,
-                "stage": stage,
-                "node": job.id,
-                "settings": spec["settings"],
-                "upstream": spec["upstream"],
-                "files": listing(directory, product.files),
-                "facts": product.facts,
-            }
+            manifest = to_json(
+                {
+                    "format": FORMAT,
+                    "stage": stage,
+                    "node": job.id,
+                    "settings": spec["settings"],
+                    "upstream": spec["upstream"],
+                    "files": listing(directory, product.files),
+                    "facts": product.facts,
+                }
+            )
             how = provenance.collect(job.spec, job.input_digests, started, job.threads, job.options)
-            how["measurements"] = product.measurements
+            how |= {"manifest": sha256_text(manifest), "measurements": product.measurements}
             write_atomically(directory / "provenance.json", to_json(how))
-            write_atomically(out, to_json(content))
+            write_atomically(out, manifest)
 
 
 def parse_spec(stage: str, text: str) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def lock(path: Path, wait: float | None = None) -> Iterator[None]:
 def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
     """Turn the stop signals into `job.stopping` for a stage that saves, else into an immediate, clean end.
 
-    Under Snakemake (SMELT_WATCH_PARENT) the death of the parent counts as SIGTERM, so that no orphan writes beside a successor.
+    Under Snakemake (SMELT_WATCH_PARENT) its death counts as SIGTERM, so that no orphan writes beside a successor.
     """
 
     def request(number: int, _frame: object) -> None:
@@ -262,8 +264,8 @@ def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
             job.say(f"{signal.Signals(number).name}: finishing the step, then saving")
 
     before = {number: signal.signal(number, request) for number in STOP_SIGNALS}
-    if os.environ.get("SMELT_WATCH_PARENT"):
-        threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+    if snakemake := os.environ.get("SMELT_WATCH_PARENT"):
+        threading.Thread(target=_watch, args=(os.getppid(), snakemake), daemon=True).start()
     try:
         yield
     finally:
@@ -271,10 +273,34 @@ def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
+def this_process() -> str:
+    """Host, pid namespace (where there are such) and pid: what tells a process apart from those of other machines and containers."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = "-"
+    return f"{socket.gethostname()} {space} {os.getpid()}"
+
+
+def _watch(parent: int, snakemake: str) -> None:
+    """End this process when its parent does. Snakemake may have died before this thread began, so it is looked for as well."""
+    while os.getppid() == parent and _may_live(snakemake):
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _may_live(process: str) -> bool:
+    """False if `process` (see `this_process`) is of this machine and gone."""
+    where, _, pid = process.rpartition(" ")
+    if where != this_process().rpartition(" ")[0]:
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextlib.contextmanager

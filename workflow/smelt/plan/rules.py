@@ -12,6 +12,7 @@ from typing import Any
 
 from smelt.plan import records, resources
 from smelt.plan.errors import LockedError
+from smelt.plan.job import this_process
 from smelt.plan.plan import Plan
 from smelt.plan.view import View
 
@@ -64,7 +65,7 @@ def prepare_environment(source: Path) -> None:
     """Jobs run the `smelt` beside this interpreter, on the code of this checkout, and end when Snakemake dies."""
     os.environ["PATH"] = _first(str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     os.environ["PYTHONPATH"] = _first(str(source), os.environ.get("PYTHONPATH", ""))
-    os.environ["SMELT_WATCH_PARENT"] = "1"
+    os.environ["SMELT_WATCH_PARENT"] = this_process()
 
 
 def _first(folder: str, paths: str) -> str:

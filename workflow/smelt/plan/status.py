@@ -1,7 +1,7 @@
 """What is current, what is not, and why: from manifests and provenance alone, without Snakemake's records.
 
 A node is current if its provenance was made of the spec that the plan now has, on the upstream manifests that are there
-now, and all files that its manifest lists are there in full size.
+now, its manifest is the one that was written with the provenance, and all files that it lists are there in full size.
 """
 
 import functools
@@ -77,6 +77,9 @@ class Status:
             before, now = recorded.get("inputs", {}).get(above), self.digest(above)
             if now is not None and before != now:
                 found.append(Cause(f"upstream.{above}", _short(before), _short(now)))
+        written, there = recorded.get("manifest"), self.digest(node.ref)
+        if written is not None and written != there:
+            found.append(Cause("manifest.json", _short(written), _short(there)))
         try:
             broken = Manifest.read(self.manifest_path(node.ref)).problems()
         except DataError as error:
