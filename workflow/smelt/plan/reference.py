@@ -6,9 +6,10 @@ The classes in `smelt.plan.settings` are the one source; a test holds the three 
 import json
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticUndefined
 
 from smelt.plan.config import SECTIONS
 from smelt.plan.manifest import write_atomically
@@ -174,22 +175,59 @@ def _cell(text: str) -> str:
 
 
 def annotated() -> str:
-    """config/reference.yaml: every key with its default and what it does, as YAML to copy from."""
+    """config/reference.yaml: a block of each kind with every key, its default and what it does, as YAML to copy from."""
     lines = [
         "# Every key of a configuration with its default, to copy from. Written by `smelt docs` from workflow/smelt/plan/settings/.",
-        "# A key without a default is commented out with the type that it takes.",
+        "# A key that has no default stands behind a # with what it takes.",
     ]
     for section, kind in SECTIONS.items():
         lines += ["", f"# {ABOUT[section]}", f"{section}:"]
-        for title, rows in fields(kind):
-            name, _, text = title.partition(": ")
-            lines += _comment(text, 2)
-            lines.append(f"  # {name}")
-            for key, kind_, default, about in rows:
-                lines += _comment(about, 4)
-                known = default not in ("required", "", "its own defaults")
-                lines.append(f"    # {key}: {default if known else f'<{kind_}>'}")
+        for option in _classes(kind):
+            lines += [*_comment(option.__doc__ or "", 2), f"  {option.__name__.lower()}:", *_keys_of(option, 4)]
     return "\n".join(lines) + "\n"
+
+
+def _keys_of(kind: type[BaseModel], indent: int) -> list[str]:
+    """The keys of a settings class as YAML lines."""
+    margin, lines = " " * indent, []
+    for key, about in kind.model_fields.items():
+        lines += _comment(about.description or "", indent)
+        parts = _classes(about.annotation)
+        if isinstance(about.default, BaseModel):
+            lines += [f"{margin}{key}:", *_keys_of(type(about.default), indent + 2)]
+        elif parts and about.default in (PydanticUndefined, None):
+            opening, closing = "[]" if get_origin(about.annotation) is list else ("", "")
+            lines += [f"{margin}# {key}: {opening}{_shape(part)}{closing}" for part in parts]
+        elif about.is_required():
+            values = _type(TypeAdapter(kind).json_schema()["properties"][key])
+            lines.append(f"{margin}# {key}: {values}")
+        else:
+            lines.append(
+                f"{margin}{key}: {json.dumps(dump(about.get_default(call_default_factory=True)), ensure_ascii=False)}"
+            )
+    return lines
+
+
+def _shape(kind: type[BaseModel]) -> str:
+    """A block in one line, with the keys that it must have; docs/settings.md has the others."""
+    about = TypeAdapter(kind).json_schema()["properties"]
+    required = [
+        f"{key}: {_type(about[key]).replace('`', '')}"
+        for key, field in kind.model_fields.items()
+        if field.is_required()
+    ]
+    return "{" + ", ".join(required) + ", …}"
+
+
+def dump(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def _classes(kind: Any) -> list[type[BaseModel]]:
+    """The settings classes in an annotation: of a union, of a list's elements."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    return [found for inner in get_args(kind) for found in _classes(inner)] if get_origin(kind) is not dict else []
 
 
 def _comment(text: str, indent: int) -> list[str]:
