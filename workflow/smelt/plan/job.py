@@ -163,9 +163,16 @@ def execute(
     spec = parse_spec(stage, spec_text)
     directory = out.absolute().parent
     directory.mkdir(parents=True, exist_ok=True)
+    module = importlib.import_module(f"smelt.{stage}.stage")
+    if getattr(module, "DISTRIBUTED", False) and int(os.environ.get("RANK", 0)) > 0:
+        # One of several processes (torchrun): it takes part, the first one locks, writes and reports.
+        with _output_to(log) as terminal:
+            follower = Job(spec, directory, threads, options or {}, terminal)
+            with _signals(follower, keeps_state=True):
+                module.run(follower)
+        return
     with lock(directory / ".lock"), _output_to(log) as terminal:
         job = Job(spec, directory, threads, options or {}, terminal)
-        module = importlib.import_module(f"smelt.{stage}.stage")
         _clear(directory)
         for manifests in job.inputs.values():
             for manifest in manifests:
@@ -174,7 +181,7 @@ def execute(
         started = time.time()
         with _signals(job, keeps_state=getattr(module, "KEEPS_STATE", False)):
             product: Product = module.run(job)
-            manifest = to_json(
+            content = to_json(
                 {
                     "format": FORMAT,
                     "stage": stage,
@@ -186,9 +193,9 @@ def execute(
                 }
             )
             how = provenance.collect(job.spec, job.input_digests, started, job.threads, job.options)
-            how |= {"manifest": sha256_text(manifest), "measurements": product.measurements}
+            how |= {"manifest": sha256_text(content), "measurements": product.measurements}
             write_atomically(directory / "provenance.json", to_json(how))
-            write_atomically(out, manifest)
+            write_atomically(out, content)
 
 
 def parse_spec(stage: str, text: str) -> dict[str, Any]:
@@ -276,7 +283,7 @@ def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
 def this_process() -> str:
     """Host, pid namespace (where there are such) and pid: what tells a process apart from those of other machines and containers."""
     try:
-        space = os.readlink("/proc/self/ns/pid")
+        space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         space = "-"
     return f"{socket.gethostname()} {space} {os.getpid()}"
