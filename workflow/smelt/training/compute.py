@@ -32,6 +32,8 @@ def prepare(cpu_threads: int, gpus: int = 0) -> "torch.device":
         DataError: if a GPU was granted and torch sees none.
     """
     os.environ.update(ENVIRONMENT)
+    if gpus == 0:
+        os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(cpu_threads)
     import torch
