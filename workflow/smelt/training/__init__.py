@@ -1,1 +1,1 @@
-"""Training that several stages share."""
+"""Training: engine, loop, checkpoints, schedule, metrics. Shared by the stages that train networks by our own loop."""

@@ -1,0 +1,1 @@
+"""Stage pretrain: a language model from random weights and shards of tokens."""
