@@ -4,6 +4,7 @@ A stream that ends too early is an error with every format; zstandard's own read
 """
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
@@ -70,8 +71,8 @@ def unpacked(stream: BinaryIO, name: str) -> io.BufferedReader:
     if kind == "zst":
         read = _zstd_reader(source)
     else:
-        opened = {"gz": gzip.GzipFile, "bz2": bz2.BZ2File, "xz": lzma.LZMAFile}[kind](source)
-        read = lambda: opened.read(CHUNK)  # noqa: E731 - the counterpart of the reader above
+        opened = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}[kind](source)
+        read = functools.partial(opened.read, CHUNK)
     return stream_of(_telling(read, name, kind))
 
 
@@ -82,7 +83,9 @@ def _telling(read: Callable[[], bytes], name: str, kind: str) -> Callable[[], by
         try:
             return read()
         except EOFError:
-            raise DataError(f"{name}: cut off: the {kind} data end before their end mark; fetch or make the file again") from None
+            raise DataError(
+                f"{name}: cut off: the {kind} data end before their end mark; fetch or make the file again"
+            ) from None
         except (OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
             raise DataError(f"{name}: damaged {kind} data ({error}); fetch or make the file again") from None
 

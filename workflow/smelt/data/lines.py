@@ -19,7 +19,9 @@ def read_lines(stream: BinaryIO, name: str, encoding: str = "utf-8") -> Iterator
     while data := stream.readline(LONGEST_LINE):
         number += 1
         if len(data) == LONGEST_LINE:
-            raise DataError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes; check that the format is right")
+            raise DataError(
+                f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes; check that the format is right"
+            )
         line = decoded(data, name, encoding, number, offset)
         offset += len(data)
         if number == 1:
@@ -31,7 +33,9 @@ def read_text(stream: BinaryIO, name: str, encoding: str = "utf-8") -> str:
     """All of a stream. Raises DataError."""
     data = stream.read(LONGEST_TEXT)
     if len(data) == LONGEST_TEXT:
-        raise DataError(f"{name}: more than {LONGEST_TEXT:,} bytes, too much to read as one text; use a format that is read line by line")
+        raise DataError(
+            f"{name}: more than {LONGEST_TEXT:,} bytes, too much to read as one text; use a format that is read line by line"
+        )
     return decoded(data, name, encoding).removeprefix(MARK)
 
 

@@ -19,9 +19,13 @@ def storing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise DataError(f"{path}: no space left on the disk ({_free(path)} free); make room there or store elsewhere") from None
+            raise DataError(
+                f"{path}: no space left on the disk ({_free(path)} free); make room there or store elsewhere"
+            ) from None
         if error.errno in _REFUSED:
-            raise DataError(f"{path}: can't be written ({error.strerror}); check the permissions of the folder or store elsewhere") from None
+            raise DataError(
+                f"{path}: can't be written ({error.strerror}); check the permissions of the folder or store elsewhere"
+            ) from None
         raise
 
 

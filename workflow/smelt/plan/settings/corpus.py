@@ -33,7 +33,9 @@ class Cleaning(Settings):
     @model_validator(mode="after")
     def _range_is_not_empty(self) -> Self:
         if self.max_characters is not None and self.max_characters < self.min_characters:
-            raise ValueError(f"max_characters={self.max_characters} is below min_characters={self.min_characters}: no text fits")
+            raise ValueError(
+                f"max_characters={self.max_characters} is below min_characters={self.min_characters}: no text fits"
+            )
         return self
 
 
@@ -64,7 +66,9 @@ class Splits(Settings):
     @model_validator(mode="after")
     def _leaves_something_to_train_on(self) -> Self:
         if self.valid + self.test >= 1:
-            raise ValueError(f"valid + test is {self.valid + self.test:g}: nothing is left to train on; make them smaller")
+            raise ValueError(
+                f"valid + test is {self.valid + self.test:g}: nothing is left to train on; make them smaller"
+            )
         return self
 
 

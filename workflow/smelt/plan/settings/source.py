@@ -4,6 +4,7 @@ import codecs
 import difflib
 import glob
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -39,13 +40,15 @@ class _Source(Settings):
         except (LookupError, UnicodeError):
             raise ValueError("no encoding of text; name one such as 'utf-8', 'latin-1' or 'gb18030'") from None
         if not plain:
-            raise ValueError("does not keep ASCII as it is, so lines can't be found in it; convert the file to UTF-8 first")
+            raise ValueError(
+                "does not keep ASCII as it is, so lines can't be found in it; convert the file to UTF-8 first"
+            )
         return value
 
     @field_validator("member")
     @classmethod
     def _member_names_something(cls, value: str | list[str] | None) -> str | list[str] | None:
-        if value is not None and (not value or "" in value):
+        if value in ("", []) or (isinstance(value, list) and "" in value):
             raise ValueError("is empty; name the file inside the archive, or leave the key out")
         return value
 
@@ -69,7 +72,9 @@ class PackageSource(_Source):
     @classmethod
     def _is_a_file_name(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.(whl|zip|tar\.(gz|bz2|xz|zst))", value):
-            raise ValueError("no name of a release file; such a name is 'project-1.0.tar.gz' or 'project-1.0-py3-none-any.whl'")
+            raise ValueError(
+                "no name of a release file; such a name is 'project-1.0.tar.gz' or 'project-1.0-py3-none-any.whl'"
+            )
         return value
 
 
@@ -138,12 +143,20 @@ class FileSource(_Source):
             found = [(path.relative_to(root).as_posix(), path) for path in root.rglob("*") if path.is_file()]
         else:
             fixed = _fixed_part(root)
-            found = [(Path(path).relative_to(fixed).as_posix(), Path(path)) for path in glob.glob(str(root), recursive=True) if Path(path).is_file()]
+            found = [
+                (Path(path).relative_to(fixed).as_posix(), Path(path))
+                for path in glob.glob(str(root), recursive=True)
+                if Path(path).is_file()
+            ]
         found = sorted((name, path) for name, path in found if not excluded(name, self.exclude))
         if not found:
-            raise DataError(f"source path {self.path!r}: no such file{_nearest(root)}; paths are relative to {base or Path.cwd()}")
+            raise DataError(
+                f"source path {self.path!r}: no such file{_nearest(root)}; paths are relative to {base or Path.cwd()}"
+            )
         if self.sha256 and len(found) > 1:
-            raise DataError(f"source path {self.path!r}: {len(found)} files, so one sha256 can't be right; leave sha256 out or name one file")
+            raise DataError(
+                f"source path {self.path!r}: {len(found)} files, so one sha256 can't be right; leave sha256 out or name one file"
+            )
         return found
 
 
@@ -152,8 +165,6 @@ Source = Annotated[PackageSource | UrlSource | FileSource, Field(discriminator="
 
 def excluded(name: str, patterns: list[str]) -> bool:
     """Whether a name with `/` between its parts is meant by one of the globs; `*` spans `/`."""
-    from fnmatch import fnmatchcase
-
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 

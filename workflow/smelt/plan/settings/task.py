@@ -93,7 +93,9 @@ class Classification(_Task):
     def _label_can_be_found(self) -> Self:
         column = None if isinstance(self.label, FileLabel) else self.label.column
         if self.format in ("lines", "text") and column is not None:
-            raise ValueError(f"format {self.format!r} has no column {column!r}; use the format 'table', or label by file")
+            raise ValueError(
+                f"format {self.format!r} has no column {column!r}; use the format 'table', or label by file"
+            )
         if self.format == "table" and self.columns is not None:
             for name in filter(None, (self.text, column)):
                 if name not in self.columns:
