@@ -172,6 +172,10 @@ def execute(
                 module.run(follower)
         return
     with lock(directory / ".lock"), _output_to(log) as terminal:
+        snakemake = os.environ.get("SMELT_WATCH_PARENT")
+        if snakemake and not _may_live(snakemake):
+            # Its successor may have finished this node while we waited for the lock.
+            raise Interrupted(f"{stage} {directory.name}: the snakemake that started this is gone; nothing done")
         job = Job(spec, directory, threads, options or {}, terminal)
         _clear(directory)
         for manifests in job.inputs.values():
@@ -293,7 +297,10 @@ def _watch(parent: int, snakemake: str) -> None:
     """End this process when its parent does. Snakemake may have died before this thread began, so it is looked for as well."""
     while os.getppid() == parent and _may_live(snakemake):
         time.sleep(0.5)
-    os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        os.kill(os.getpid(), signal.SIGTERM)
+        # Again, should code of others have swallowed the exception.
+        time.sleep(5)
 
 
 def _may_live(process: str) -> bool:
