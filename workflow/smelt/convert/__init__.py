@@ -1,0 +1,1 @@
+"""Stage convert: from training weights to a Hugging Face directory that computes the same."""
