@@ -5,7 +5,6 @@ defaults, `each: {key: [values]}` makes one block for every combination, `resour
 """
 
 import copy
-import difflib
 import itertools
 import json
 import math
@@ -15,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from smelt.plan import yaml_file
+from smelt.plan.complaint import adapter, complaint, nearest, shown
 from smelt.plan.errors import ConfigError
 from smelt.plan.settings.benchmark import Benchmark
 from smelt.plan.settings.corpus import Corpus
@@ -41,7 +41,6 @@ SECTIONS: dict[str, Any] = {
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """Names of blocks become names of folders, in URLs and in shells: plain ASCII without spaces."""
-NESTING = ("like", "each", "resources")
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,14 @@ class Configuration:
     @classmethod
     def load(cls, paths: Iterable[Path]) -> "Configuration":
         """Raises ConfigError with every problem of every file."""
+        configuration, problems = cls.look(paths)
+        if problems:
+            raise ConfigError(problems)
+        return configuration
+
+    @classmethod
+    def look(cls, paths: Iterable[Path]) -> tuple["Configuration", list[str]]:
+        """The blocks that are sound, and every problem of the others."""
         problems: list[str] = []
         files = []
         for path in paths:
@@ -76,20 +83,25 @@ class Configuration:
                 files.append(yaml_file.read(path))
             except ConfigError as error:
                 problems += error.problems
-        if problems:
-            raise ConfigError(problems)
         configuration = cls(files)
-        _Loading(configuration).run()
-        return configuration
+        # With a file missing from the layers, what the others lack would be no fault of theirs.
+        return configuration, problems or _Loading(configuration).run()
 
     def where(self, path: Path_) -> str:
         """`file:line: key.path` of the file that has the most of `path` (the last such file, as it overrides)."""
-        _, line, name = max(
+        _, line, name = self._find(path)
+        return f"{name}:{line}: {dotted(path)}"
+
+    def depth(self, path: Path_) -> int:
+        """How many keys of `path` some file has."""
+        return self._find(path)[0]
+
+    def _find(self, path: Path_) -> tuple[int, int, str]:
+        return max(
             ((*file.line(path), file.name) for file in reversed(self.files)),
             key=lambda found: found[0],
             default=(0, 1, "configuration"),
         )
-        return f"{name}:{line}: {dotted(path)}"
 
     def names(self, section: str, name: str) -> list[str]:
         """The blocks that `name` stands for: itself, or the members of a matrix."""
@@ -103,17 +115,33 @@ class _Loading:
     configuration: Configuration
     problems: list[str] = field(default_factory=list)
     raw: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Section → name → the block as written."""
+    whole: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    """(section, name in the file, block) of every block and matrix member, with what it inherits."""
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         self._merge()
         for section, blocks in self.raw.items():
             for name in blocks:
                 inherited = self._inherit(section, name, [])
                 if inherited is not None:
                     self._expand(section, name, inherited)
-        self._check_references()
-        if self.problems:
-            raise ConfigError(list(dict.fromkeys(self.problems)))
+        for section, origin, block in self.whole:
+            self._check_references(section, origin, block)
+        return list(dict.fromkeys(self.problems))
+
+    def place(self, section: str, origin: str, inner: Path_) -> Path_:
+        """Where a key of a block is written: in its matrix, in itself, or in a block that it is like."""
+        each = self.raw[section][origin].get("each")
+        for length in range(len(inner), 0, -1):
+            if isinstance(each, dict) and (key := dotted(inner[:length])) in each:
+                return (section, origin, "each", key)
+        paths: list[Path_] = []
+        name: Any = origin
+        while name in self.raw[section]:
+            paths.append((section, name, *inner))
+            name = self.raw[section][name].get("like")
+        return max(paths, key=self.configuration.depth)
 
     def problem(self, path: Path_, text: str) -> None:
         self.problems.append(f"{self.configuration.where(path)}: {text}")
@@ -195,8 +223,11 @@ class _Loading:
         for values in itertools.product(*each.values()):
             member_name = "-".join([name, *(_part(str(key), value) for key, value in zip(each, values, strict=True))])
             member = copy.deepcopy(plain)
-            for key, value in zip(each, values, strict=True):
-                _put(member, str(key).split("."), value)
+            if blocked := [key for key, value in zip(each, values) if not _put(member, str(key).split("."), value)]:
+                self.problem(
+                    (*path, str(blocked[0])), "leads into a key that is no mapping; name a key that can be set"
+                )
+                return
             if member_name in members or member_name in self.raw[section]:
                 self.problem(path, f"makes the name {member_name!r} twice; take the double value out")
                 continue
@@ -212,79 +243,49 @@ class _Loading:
     def _make(self, section: str, name: str, origin: str, block: dict[str, Any]) -> None:
         need = None
         own = dict(block)
+        self.whole.append((section, origin, own))
         if section != "experiments" and "resources" in own:
-            need = self._validate(Need, own.pop("resources"), (section, origin, "resources"))
-        value = self._validate(SECTIONS[section], own, (section, origin))
+            need = self._validate(Need, own.pop("resources"), section, origin, ("resources",))
+        value = self._validate(SECTIONS[section], own, section, origin)
         if value is not None:
             self.configuration.blocks[section][name] = Block(section, name, value, need, origin)
 
-    def _validate(self, kind: Any, data: Any, path: Path_) -> Any:
-        if odd := list(_unstable(data, path)):
-            for where, value in odd:
-                self.problem(
-                    where, f"{shown(value)} has no stable form to compare runs by; write a finite number or text"
-                )
+    def _validate(self, kind: Any, data: Any, section: str, origin: str, within: Path_ = ()) -> Any:
+        odd = list(_unstable(data, within))
+        for inner, value in odd:
+            self.problem(self.place(section, origin, inner), f"{shown(value)} {_NO_STABLE_FORM}")
+        if odd:
             return None
         try:
-            return _adapter(kind).validate_json(json.dumps(data), strict=True)
+            return adapter(kind).validate_json(json.dumps(data), strict=True)
         except ValidationError as error:
             for each in error.errors():
-                self._tell(kind, data, path, each)
+                inner, text = complaint(kind, data, each)
+                self.problem(self.place(section, origin, (*within, *inner)), text)
             return None
 
-    def _tell(self, kind: Any, data: Any, path: Path_, error: Any) -> None:
-        """One of pydantic's errors as one line."""
-        inner = _within(data, error["loc"], keep_last=error["type"] in ("missing", "extra_forbidden"))
-        where, value, message = (*path, *inner), error["input"], error["msg"].removeprefix("Value error, ")
-        if error["type"] == "extra_forbidden":
-            known = _keys(_adapter(kind).json_schema(), inner[:-1])
-            extra = NESTING if len(inner) == 1 else ()
-            near = nearest(str(inner[-1]), [*known, *extra])
-            self.problem(where, f"no such key{near or '; the keys are ' + ', '.join(sorted(known))}")
-        elif error["type"] == "missing":
-            self.problem(
-                where,
-                f"is missing; add `{inner[-1]}:` ({_about(kind, inner)})"
-                if _about(kind, inner)
-                else "is missing; add it",
-            )
-        elif error["type"] in ("literal_error", "union_tag_invalid"):
-            expected = error["ctx"].get("expected") or error["ctx"].get("expected_tags")
-            got = error["ctx"].get("tag", value)
-            if "discriminator" in error["ctx"]:
-                where = (*where, error["ctx"]["discriminator"].strip("'"))
-            near = nearest(str(got), re.findall(r"'([^']*)'", str(expected)))
-            self.problem(where, f"{shown(got)} is none of {expected}{near}")
-        else:
-            self.problem(where, f"{shown(value)}: {message[0].lower()}{message[1:]}")
-
-    def _check_references(self) -> None:
-        for section, blocks in self.configuration.blocks.items():
-            for block in blocks.values():
-                for key, target, names in references(block.value):
-                    for name in names:
-                        if (
-                            name not in self.configuration.members[target]
-                            and name not in self.configuration.blocks[target]
-                        ):
-                            known = [*self.raw.get(target, {}), *self.configuration.blocks[target]]
-                            # A block that has problems of its own is there; saying that it is missing would mislead.
-                            if name not in known:
-                                hint = nearest(name, known) or (
-                                    f"; there are {', '.join(known)}" if known else f"; there are no {target} at all"
-                                )
-                                self.problem(
-                                    (section, block.origin, key), f"no block of {target} is named {name!r}{hint}"
-                                )
+    def _check_references(self, section: str, origin: str, block: dict[str, Any]) -> None:
+        for key, target, names in references(SECTIONS[section], block):
+            # A block that has problems of its own is there; saying that it is missing would mislead.
+            known = [*self.raw.get(target, {}), *self.configuration.blocks[target]]
+            for name in names:
+                if name not in known:
+                    hint = nearest(name, known) or (
+                        f"; there are {', '.join(known)}" if known else f"; there are no {target} at all"
+                    )
+                    self.problem(
+                        self.place(section, origin, (key,)), f"no block of {target} is named {shown(name)}{hint}"
+                    )
 
 
-def references(value: BaseModel) -> Iterable[tuple[str, str, list[str]]]:
-    """(key, section, names) of each field made by `settings.base.reference`."""
-    for key, about in type(value).model_fields.items():
+def references(kind: Any, block: dict[str, Any]) -> Iterable[tuple[str, str, list[str]]]:
+    """(key, section, names) of each key of a block that names other blocks (fields made by `settings.base.reference`)."""
+    for key, about in getattr(kind, "model_fields", {}).items():
         extra = about.json_schema_extra
         if isinstance(extra, dict) and "reference" in extra:
-            given = getattr(value, key)
-            yield key, str(extra["reference"]), [given] if isinstance(given, str) else list(given or [])
+            given = block.get(key)
+            names = given if isinstance(given, list) else [given]
+            yield key, str(extra["reference"]), [name for name in names if isinstance(name, str)]
 
 
 def merge(under: Any, over: Any) -> Any:
@@ -294,102 +295,35 @@ def merge(under: Any, over: Any) -> Any:
     return over
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {found[0]!r}?)" if found else ""
-
-
-def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
-_ADAPTERS: dict[int, TypeAdapter[Any]] = {}
-
-
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once for each kind: building one takes milliseconds. By identity, since an annotated union has no hash."""
-    if id(kind) not in _ADAPTERS:
-        _ADAPTERS[id(kind)] = TypeAdapter(kind)
-    return _ADAPTERS[id(kind)]
-
-
 def _part(key: str, value: Any) -> str:
     """What a value adds to the name of a matrix member: text as it is, a number behind its key."""
     text = str(value) if isinstance(value, str) else f"{key.rsplit('.', 1)[-1]}{value}"
     return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-")
 
 
-def _put(block: dict[str, Any], keys: list[str], value: Any) -> None:
+def _put(block: Any, keys: list[str], value: Any) -> bool:
+    """Set a nested key; False if the way there leads through something that is no mapping."""
     for key in keys[:-1]:
-        block = block.setdefault(key, {})
+        block = block.setdefault(key, {}) if isinstance(block, dict) else None
+    if not isinstance(block, dict):
+        return False
     block[keys[-1]] = value
+    return True
+
+
+_NO_STABLE_FORM = "has no stable form to compare runs by; write a finite number or text"
 
 
 def _unstable(data: Any, path: Path_) -> Iterable[tuple[Path_, Any]]:
+    """What JSON can't hold as it is: NaN, infinity, bytes, sets, halves of surrogate pairs."""
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _unstable(value, (*path, key if isinstance(key, int) else str(key)))
+            yield from _unstable(value, (*path, str(key)))
     elif isinstance(data, list):
         for position, value in enumerate(data):
             yield from _unstable(value, (*path, position))
-    elif not (data is None or isinstance(data, str | bool | int) or (isinstance(data, float) and math.isfinite(data))):
+    elif isinstance(data, str):
+        if any("\ud800" <= character <= "\udfff" for character in data):
+            yield path, data
+    elif not (data is None or isinstance(data, bool | int) or (isinstance(data, float) and math.isfinite(data))):
         yield path, data
-
-
-def _within(data: Any, loc: tuple[Any, ...], keep_last: bool) -> Path_:
-    """pydantic's location without the tags of unions that it puts between the keys."""
-    path: list[str | int] = []
-    for position, part in enumerate(loc):
-        present = (isinstance(data, dict) and part in data) or (
-            isinstance(data, list) and isinstance(part, int) and part < len(data)
-        )
-        if present:
-            data = data[part]
-            path.append(part)
-        elif keep_last and position == len(loc) - 1:
-            path.append(part)
-    return tuple(path)
-
-
-def _keys(schema: dict[str, Any], path: Path_) -> set[str]:
-    """The keys that the schema knows at `path`, in any of a union's kinds."""
-    found = _parts(schema, schema)
-    for step in path:
-        deeper = []
-        for part in found:
-            inner = (
-                part.get("items")
-                if isinstance(step, int)
-                else part.get("properties", {}).get(step, part.get("additionalProperties"))
-            )
-            if isinstance(inner, dict):
-                deeper += _parts(schema, inner)
-        found = deeper
-    return {key for part in found for key in part.get("properties", {})}
-
-
-def _parts(schema: dict[str, Any], part: dict[str, Any]) -> list[dict[str, Any]]:
-    if "$ref" in part:
-        return _parts(schema, schema["$defs"][part["$ref"].rsplit("/", 1)[-1]])
-    options = [*part.get("anyOf", []), *part.get("oneOf", []), *part.get("allOf", [])]
-    return [deeper for option in options for deeper in _parts(schema, option)] if options else [part]
-
-
-def _about(kind: Any, path: Path_) -> str:
-    """First sentence of the docstring of a key."""
-    schema = _adapter(kind).json_schema()
-    found = _parts(schema, schema)
-    for step in path[:-1]:
-        found = [
-            deeper
-            for part in found
-            if isinstance(
-                inner := part.get("items") if isinstance(step, int) else part.get("properties", {}).get(step), dict
-            )
-            for deeper in _parts(schema, inner)
-        ]
-    for part in found:
-        if text := part.get("properties", {}).get(path[-1], {}).get("description"):
-            return text.split(". ")[0].split(".\n")[0].replace("\n", " ").rstrip(".")
-    return ""

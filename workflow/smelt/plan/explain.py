@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.plan.errors import SmeltError
-from smelt.plan.plan import STAGES, Plan, Ref
+from smelt.plan.plan import Plan, Ref
 from smelt.plan.progress import duration
+from smelt.plan.stages import STAGES
 from smelt.plan.status import Cause, Status
 from smelt.plan.view import View
 
@@ -33,7 +34,7 @@ def explanation(plan: Plan, results: Path, target: str | None = None) -> list[di
                 "node": node,
                 "why": why,
                 "reaches": reaches,
-                "seconds": recorded["seconds"] if recorded else None,
+                "seconds": _seconds(recorded),
             }
         )
     for name, causes in views.items():
@@ -41,6 +42,11 @@ def explanation(plan: Plan, results: Path, target: str | None = None) -> list[di
             why = [{"key": cause.key, "old": cause.old, "new": cause.new} for cause in causes]
             found.append({"stage": "experiment", "node": name, "why": why, "reaches": [], "seconds": None})
     return found
+
+
+def _seconds(recorded: dict[str, Any] | None) -> float | None:
+    seconds = (recorded or {}).get("seconds")
+    return seconds if isinstance(seconds, int | float) else None
 
 
 def _view_causes(status: Status, name: str, running: dict[Ref, list[Cause]]) -> list[Cause] | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from smelt.plan.errors import LockedError
 from smelt.plan.job import lock
-from smelt.plan.plan import STAGES, Plan
+from smelt.plan.plan import Plan
+from smelt.plan.stages import STAGES
 
 
 def unreached(results: Path, plans: Iterable[Plan]) -> list[Path]:

@@ -10,27 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from smelt.plan.config import Block, Configuration
-from smelt.plan.errors import ConfigError, DataError
+from smelt.plan.errors import ConfigError
 from smelt.plan.identity import code_digest
 from smelt.plan.manifest import FORMAT, canonical, sha256_text
+from smelt.plan.misfits import misfits
 from smelt.plan.settings.experiment import Experiment, Need
-from smelt.plan.settings.source import FileSource
 from smelt.plan.source_files import file_digests
-
-STAGES = (
-    "corpus",
-    "task",
-    "tokenizer",
-    "shards",
-    "pretrain",
-    "convert",
-    "finetune",
-    "evaluate",
-    "benchmark",
-    "report",
-    "archive",
-)
-"""In the order in which data flows."""
+from smelt.plan.stages import STAGES
 
 Ref = str
 """`stage/id`, which is also the node's folder under `results/`."""
@@ -94,17 +80,15 @@ class Plan:
 
     @classmethod
     def load(cls, paths: list[Path]) -> "Plan":
-        """Raises ConfigError."""
-        return cls.of(Configuration.load(paths))
-
-    @classmethod
-    def of(cls, configuration: Configuration) -> "Plan":
-        plan = cls(configuration)
-        problems: list[str] = []
-        for block in configuration.blocks["experiments"].values():
-            problems += _misfits(configuration, block)
+        """Raises ConfigError with every problem of every file, and of what does not fit together."""
+        configuration, problems = Configuration.look(paths)
+        problems += misfits(configuration)
+        if not problems and not configuration.blocks["experiments"]:
+            where = configuration.where(("experiments",))
+            problems.append(f"{where}: there is no experiment, so nothing could run; add a block under `experiments:`")
         if problems:
             raise ConfigError(problems)
+        plan = cls(configuration)
         for name, block in configuration.blocks["experiments"].items():
             plan._add(name, block.value)
         return plan
@@ -115,11 +99,11 @@ class Plan:
 
     def below(self, refs: set[Ref]) -> list[Ref]:
         """All nodes that depend on any of `refs`, upstream first."""
-        reached: list[Ref] = []
+        reached: dict[Ref, None] = {}
         for ref, node in self.nodes.items():
             if ref not in refs and any(above in refs or above in reached for above in node.above):
-                reached.append(ref)
-        return reached
+                reached[ref] = None
+        return list(reached)
 
     def _node(
         self, stage: str, label: str, settings: dict[str, Any], need: list[Need | None], **upstream: Ref | list[Ref]
@@ -211,65 +195,3 @@ def _with_reference(block: Block, task: Block) -> list[tuple[str, dict[str, Any]
     if block.value.from_scratch_reference and task.value.kind == "classification" and settings["init"] == "pretrained":
         found.append((f"{block.name}-scratch", {**settings, "init": "random"}))
     return found
-
-
-def _misfits(configuration: Configuration, block: Block) -> list[str]:
-    """What fits alone but not together."""
-    problems = []
-    experiment, blocks = block.value, configuration.blocks
-
-    def problem(key: str, text: str) -> None:
-        problems.append(f"{configuration.where(('experiments', block.origin, key))}: {text}")
-
-    singles = [
-        ("corpus", "corpora"),
-        ("tokenizer", "tokenizers"),
-        ("model", "models"),
-        ("pretraining", "pretraining"),
-        ("benchmark", "benchmarks"),
-    ]
-    for key, section in singles:
-        name = getattr(experiment, key)
-        if name is not None and name not in blocks[section]:
-            members = ", ".join(configuration.names(section, name))
-            problem(
-                key,
-                f"{name!r} is a matrix ({members}); name one of them, or put `each: {{{key}: [{members}]}}` in the experiment",
-            )
-    for given in experiment.finetuning:
-        for member in configuration.names("finetuning", given):
-            task = blocks["finetuning"][member].value.task
-            if task not in blocks["tasks"]:
-                members = ", ".join(configuration.names("tasks", task))
-                problem("finetuning", f"{member!r} names the matrix {task!r} as its task; name one of {members}")
-    unknown = sorted(set(experiment.resources) - set(STAGES))
-    for stage in unknown:
-        problem("resources", f"no stage is named {stage!r}; the stages are {', '.join(STAGES)}")
-    problems += _absent_files(configuration, experiment)
-    if not problems:
-        model, training = blocks["models"][experiment.model].value, blocks["pretraining"][experiment.pretraining].value
-        if training.sequence_length > model.max_position_embeddings:
-            problem(
-                "pretraining",
-                f"{experiment.pretraining!r} has sequence_length {training.sequence_length}, but model {experiment.model!r} "
-                f"has max_position_embeddings {model.max_position_embeddings}; raise the one or lower the other",
-            )
-    return problems
-
-
-def _absent_files(configuration: Configuration, experiment: Experiment) -> list[str]:
-    """Files that sources name and that are not there: told before anything runs."""
-    blocks, used = configuration.blocks, [("corpora", experiment.corpus)]
-    members = [member for given in experiment.finetuning for member in configuration.names("finetuning", given)]
-    used += [("tasks", blocks["finetuning"][member].value.task) for member in members]
-    problems = []
-    for section, name in dict.fromkeys(used):
-        block = blocks[section].get(name)
-        for position, source in enumerate(block.value.sources if block else []):
-            if isinstance(source, FileSource):
-                try:
-                    source.files()
-                except DataError as error:
-                    place = configuration.where((section, block.origin, "sources", position, "path")) if block else ""
-                    problems.append(f"{place}: {error}")
-    return problems

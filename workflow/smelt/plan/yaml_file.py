@@ -22,8 +22,12 @@ _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
 
+TAG = "tag:yaml.org,2002:"
+MERGE = f"{TAG}merge"
 Path_ = tuple[str | int, ...]
 """A key path: names of keys and positions in lists."""
+MOST_VALUES = 100_000
+"""Far above any configuration; an alias counts as all that it stands for, so a few lines could unfold to billions."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +69,23 @@ def read(path: Path) -> YamlFile:
         lines: dict[Path_, int] = {}
         problems: list[str] = []
         if node is not None:
-            _walk(name, node, (), lines, problems, set())
+            _walk(name, node, (), lines, problems, frozenset())
         if problems:
-            raise ConfigError(problems)
+            raise ConfigError(list(dict.fromkeys(problems)))
         data = loader.construct_document(node) if node is not None else {}
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise ConfigError([f"{name}:{line}: not YAML: {error.problem or error.context}"]) from None
+        raise ConfigError([f"{name}:{line}: not YAML: {error.problem or error.context}; {_hint(text, line)}"]) from None
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise ConfigError([f"{name}:{line}: not YAML: character {error.character!r} is not allowed"]) from None
+        raise ConfigError(
+            [f"{name}:{line}: not YAML: character {error.character!r} is not allowed; take it out"]
+        ) from None
     except RecursionError:
-        raise ConfigError([f"{name}: an anchor contains itself; write the block out"]) from None
+        raise ConfigError([f"{name}: is nested too deeply; a configuration has a few levels"]) from None
+    except (ValueError, LookupError, AttributeError) as error:  # what the constructors of explicit tags raise
+        raise ConfigError([f"{name}: a tag such as `!!int` does not fit its value ({error}); leave it out"]) from None
     finally:
         loader.dispose()
     if data is None:
@@ -88,24 +96,37 @@ def read(path: Path) -> YamlFile:
 
 
 def _walk(
-    name: str, node: Any, path: Path_, lines: dict[Path_, int], problems: list[str], open_nodes: set[int]
+    name: str, node: Any, path: Path_, lines: dict[Path_, int], problems: list[str], open_nodes: frozenset[int]
 ) -> None:
+    line = node.start_mark.line + 1
     if id(node) in open_nodes:
-        raise RecursionError
-    lines[path] = node.start_mark.line + 1
+        raise ConfigError([f"{name}:{line}: {dotted(path)}: an anchor contains itself; write the block out"])
+    if len(lines) >= MOST_VALUES:
+        raise ConfigError([f"{name}:{line}: aliases unfold to more than {MOST_VALUES:,} values; write what is meant"])
+    lines[path] = line
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             text = key.value if isinstance(key, yaml.ScalarNode) else "?"
-            where = (*path, text)
-            if text in seen and key.tag != "tag:yaml.org,2002:merge":
-                problems.append(f"{name}:{key.start_mark.line + 1}: {dotted(where)}: stands twice; keep one of them")
+            where, line = (*path, text), key.start_mark.line + 1
+            if text in seen and key.tag != MERGE:
+                problems.append(f"{name}:{line}: {dotted(where)}: stands twice; keep one of them")
+            if not _is_text(key):
+                problems.append(f"{name}:{line}: {dotted(where)}: YAML reads this key as no text; put it in quotes")
             seen.add(text)
             _walk(name, value, where, lines, problems, open_nodes | {id(node)})
-            lines[where] = key.start_mark.line + 1
+            lines[where] = line
     elif isinstance(node, yaml.SequenceNode):
         for position, value in enumerate(node.value):
             _walk(name, value, (*path, position), lines, problems, open_nodes | {id(node)})
+
+
+def _is_text(key: Any) -> bool:
+    """Whether a key means what it looks like: `no` is read as false, `010` as 8; a plain number is taken for its digits."""
+    if not isinstance(key, yaml.ScalarNode):
+        return False
+    plain_number = key.tag == f"{TAG}int" and re.fullmatch(r"-?(0|[1-9]\d*)", key.value)
+    return key.tag in (f"{TAG}str", MERGE) or bool(plain_number)
 
 
 def dotted(path: Path_) -> str:
@@ -114,6 +135,16 @@ def dotted(path: Path_) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
+
+
+def _hint(text: str, line: int) -> str:
+    lines = text.splitlines()
+    shown = lines[line - 1] if line <= len(lines) else ""
+    if "\t" in shown:
+        return "indent with spaces, not with tabs"
+    if "!" in shown:
+        return "tags that make objects are not allowed; write plain values"
+    return "see whether quotes and brackets are closed and the indentation is even"
 
 
 def _kind(value: Any) -> str:
