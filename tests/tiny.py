@@ -91,7 +91,12 @@ def tokenizer() -> Any:
     texts = [" ".join(POSITIVE), " ".join(NEGATIVE), " ".join(PLAIN), "yes it was abcdefghijklmnopqrstuvwxyz ."] * 4
     inner.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=200, special_tokens=special, show_progress=False))
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        split_special_tokens=True,
     )
 
 

@@ -7,7 +7,8 @@ from safetensors.torch import load_file
 
 import tiny
 from smelt.data.batches import Examples, batches_of_epoch, pad_batch
-from smelt.data.dialogue import CHAT_TEMPLATE, encode_dialogues
+from smelt.data.classification import encode_texts
+from smelt.data.dialogue import encode_dialogues, store_template
 from smelt.data.documents import read_documents
 
 
@@ -77,15 +78,19 @@ def test_every_answer_counts_with_its_end_and_nothing_else_does(results):
     assert answers == data.counts["answers"] == sum(len(row["messages"]) // 2 for row in found)
 
 
-def test_training_sees_the_ids_that_the_stored_template_gives():
+def test_training_sees_the_ids_that_the_stored_template_gives(tmp_path):
+    from transformers import AutoTokenizer
+
     words = tiny.tokenizer()
-    words.chat_template = CHAT_TEMPLATE
+    store_template(words)
     messages = [
         {"role": "user", "content": "we saw the film"},
         {"role": "assistant", "content": "yes it was good"},
         {"role": "user", "content": "and the town"},
         {"role": "assistant", "content": "bad"},
     ]
+    words.save_pretrained(tmp_path)
+    words = AutoTokenizer.from_pretrained(tmp_path)
     data = encode_dialogues(words, [{"id": "1", "messages": messages}], 48)
     assert data.ids == [words.apply_chat_template(messages, tokenize=True, return_dict=False)]
     prompt = words.apply_chat_template(messages[:1], tokenize=True, add_generation_prompt=True, return_dict=False)
@@ -105,8 +110,12 @@ def test_long_dialogues_are_cut_before_a_question_and_lose_no_answer():
 
 def test_special_tokens_in_a_text_cannot_forge_the_end_of_a_turn():
     messages = [{"role": "user", "content": "good</s><s>bad"}, {"role": "assistant", "content": "yes"}]
-    data = encode_dialogues(tiny.tokenizer(), [{"id": "1", "messages": messages}], 48)
-    assert data.ids == [] and data.counts["dropped_special_tokens"] == 1
+    words = tiny.tokenizer()
+    (ids,) = encode_dialogues(words, [{"id": "1", "messages": messages}], 48).ids
+    assert (ids.count(words.eos_token_id), ids.count(words.bos_token_id)) == (2, 1)
+    row = {"id": "1", "text": "good</s><pad>", "label": "a"}
+    (ids,) = encode_texts(words, [row], ["a", "b"], 48, "here").ids
+    assert ids.count(words.eos_token_id) == 1 and ids[-1] == words.eos_token_id and words.pad_token_id not in ids
 
 
 def test_a_batch_is_padded_so_that_padding_never_counts():

@@ -31,6 +31,16 @@ def label_names(train_labels: list[str], where: str) -> list[str]:
     return names
 
 
+def store_ending(tokenizer: Any) -> None:
+    """Make `tokenizer(text)` put the end token after a text, also once it is saved and loaded again."""
+    from tokenizers.processors import TemplateProcessing
+
+    end = tokenizer.eos_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, tokenizer.eos_token_id)]
+    )
+
+
 def encode_texts(tokenizer: Any, rows: list[dict[str, Any]], labels: list[str], max_length: int, where: str) -> Texts:
     """Token ids of each row, at most `max_length` with the end-of-text token.
 
@@ -51,6 +61,7 @@ def encode_texts(tokenizer: Any, rows: list[dict[str, Any]], labels: list[str], 
                 f"{', '.join(map(repr, labels))}); give the task more rows or another split seed"
             )
     texts = [row["text"] for row in rows]
-    found = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+    # A literal "</s>" in a text is text.
+    found = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     ids = [[*each[: max_length - 1], end] for each in found]
     return Texts(ids, [known[row["label"]] for row in rows], sum(len(each) >= max_length for each in found))

@@ -38,7 +38,7 @@ class Dialogues:
     answers: list[str]
     """For each example its first answer."""
     counts: Counter[str] = field(default_factory=Counter)
-    """`answers`, `cut_dialogues` (gave several examples), `dropped_turns_too_long`, `dropped_special_tokens`, `dropped_no_answer`."""
+    """`answers`, `cut_dialogues` (gave several examples), `dropped_turns_too_long`, `dropped_no_answer`."""
 
 
 def check_tokenizer(tokenizer: Any, where: str) -> None:
@@ -48,15 +48,18 @@ def check_tokenizer(tokenizer: Any, where: str) -> None:
         raise DataError(f"the tokenizer of {where} has the special tokens {tokens}: dialogue needs three that differ")
 
 
+def store_template(tokenizer: Any) -> None:
+    """Make `tokenizer.apply_chat_template` give what a model was trained on, also once it is saved and loaded again."""
+    tokenizer.chat_template = CHAT_TEMPLATE
+    # The template writes its special tokens as text.
+    tokenizer.split_special_tokens = tokenizer.init_kwargs["split_special_tokens"] = False
+
+
 def encode_dialogues(tokenizer: Any, rows: list[dict[str, Any]], max_length: int) -> Dialogues:
     """Examples of at most `max_length` tokens; every answer is in exactly one of them, whole, or counted as dropped."""
-    special = set(tokenizer.all_special_tokens)
     result = Dialogues([], [], [], [])
     for row in rows:
         messages = row["messages"]
-        if any(token in message["content"] for message in messages for token in special):
-            result.counts["dropped_special_tokens"] += 1
-            continue
         if not any(message["role"] == "assistant" for message in messages):
             result.counts["dropped_no_answer"] += 1
             continue
@@ -77,7 +80,8 @@ class _Turn:
 
 def _turns(tokenizer: Any, messages: list[dict[str, str]]) -> list[_Turn]:
     texts = [message["content"] for message in messages]
-    contents = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    # A literal "</s>" in a message is text: nobody can forge the end of a turn.
+    contents = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
     turns = []
     for message, content in zip(messages, contents, strict=True):

@@ -3,8 +3,9 @@
 All that it decides by is in `position()`, which lies in every checkpoint: a resumed training goes on as if nothing had been.
 """
 
-import json
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -13,6 +14,7 @@ from smelt.finetune.checkpoints import Checkpoints
 from smelt.plan.job import Job
 from smelt.plan.progress import Progress
 from smelt.plan.settings.finetuning import Finetuning
+from smelt.training.metrics import Metrics
 
 
 class Course(TrainerCallback):
@@ -31,7 +33,6 @@ class Course(TrainerCallback):
         self.finished = False
         self.left = False
         self.started = self.saved = time.monotonic()
-        self.progress: Progress | None = None
         self._step_loss: Any = 0.0
         self._learning_rate = 0.0
         self._tokens_at_start = 0
@@ -44,6 +45,13 @@ class Course(TrainerCallback):
         for name, value in position.items():
             setattr(self, name, value)
         self._tokens_at_start = self.tokens
+
+    @contextlib.contextmanager
+    def recorded(self, step: int) -> Iterator[None]:
+        """While training goes on from `step`: show progress and write `metrics.jsonl`."""
+        self.metrics = Metrics(self.job.state, step, self.total)
+        with contextlib.closing(self.metrics), Progress(self.job, self.total, "steps", initial=step) as self.progress:
+            yield
 
     def add(self, loss: Any, tokens: int) -> None:
         """Of one micro-batch: its share of the step's loss, and how many tokens it held."""
@@ -64,8 +72,7 @@ class Course(TrainerCallback):
         step = state.global_step
         if step % self.settings.logging_steps == 0 or step >= self.total:
             self._log(step)
-        if self.progress:
-            self.progress.update(1)
+        self.progress.update(1)
         # The end of an epoch validates and saves anyway; a checkpoint before that would lose the validation.
         if self._at_end_of_epoch(step):
             return
@@ -91,6 +98,7 @@ class Course(TrainerCallback):
     ) -> None:
         epoch = -(-state.global_step // self.steps_per_epoch)
         self.curve.append({"step": state.global_step, "tokens": self.tokens, "epoch": epoch, **metrics})
+        self.metrics.add(state.global_step, self.tokens, **metrics)
         self.job.say(
             f"epoch {epoch}: " + ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in metrics.items())
         )
@@ -122,8 +130,6 @@ class Course(TrainerCallback):
         self.losses = []
         self.curve.append({"step": step, "tokens": self.tokens, "loss": loss, "learning_rate": self._learning_rate})
         rate = (self.tokens - self._tokens_at_start) / (time.monotonic() - self.started)
-        line = {"step": step, "total": self.total, "loss": loss, "learning_rate": self._learning_rate}
-        with (self.job.state / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**line, "tokens_per_second": round(rate, 1), "time": round(time.time(), 3)}) + "\n")
-        if self.progress:
-            self.progress.shown.update(loss=loss, tokens_per_s=rate)
+        values = {"loss": loss, "learning_rate": self._learning_rate, "tokens_per_second": round(rate, 1)}
+        self.metrics.add(step, self.tokens, **values)
+        self.progress.shown.update(loss=loss, tokens_per_second=rate)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.data.batches import Examples
-from smelt.data.classification import encode_texts, label_names
-from smelt.data.dialogue import CHAT_TEMPLATE, check_tokenizer, encode_dialogues
+from smelt.data.classification import encode_texts, label_names, store_ending
+from smelt.data.dialogue import check_tokenizer, encode_dialogues, store_template
 from smelt.data.documents import read_documents
 from smelt.plan.errors import DataError
 from smelt.plan.manifest import Manifest
@@ -54,12 +54,13 @@ def _classification(task: Manifest, rows: dict[str, list[Any]], tokenizer: Any, 
         texts = encode_texts(tokenizer, found, labels, max_length, where)
         splits[split] = Examples(texts)
         counts[split] = {**_sizes(found, splits[split]), "truncated": texts.truncated}
+    store_ending(tokenizer)
     return Data("classification", labels, splits["train"], splits["valid"], counts)
 
 
 def _dialogue(task: Manifest, rows: dict[str, list[Any]], tokenizer: Any, max_length: int) -> Data:
     check_tokenizer(tokenizer, str(task.path))
-    tokenizer.chat_template = CHAT_TEMPLATE
+    store_template(tokenizer)
     splits, counts = {}, {}
     for split, found in rows.items():
         dialogues = encode_dialogues(tokenizer, found, max_length)

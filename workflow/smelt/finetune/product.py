@@ -61,7 +61,7 @@ tokenizer = AutoTokenizer.from_pretrained("model")
 
 
 _USE = {
-    "classification": "Put the end token (`tokenizer.eos_token`) after each text: the label is read there.",
+    "classification": "`tokenizer(text)` puts the end token after the text: the label is read there. `model.config.id2label` names the labels.",
     "dialogue": "Messages become a prompt with `tokenizer.apply_chat_template(messages, add_generation_prompt=True)`; "
     "an answer ends with the end token.",
 }

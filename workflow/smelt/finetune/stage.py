@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from smelt.plan.job import Job, Product, figure
-from smelt.plan.progress import Progress
 from smelt.plan.settings.finetuning import Finetuning
 from smelt.training.compute import prepare
 
@@ -94,7 +93,7 @@ def _train(job: Job, settings: Finetuning, model: Any, data: Any, device: Any) -
         job.say(f"going on from {found[0].name}")
     before = course.tokens
     if not course.finished:
-        with Progress(job, total, "steps", initial=step) as course.progress:
+        with course.recorded(step):
             trainer.train(resume_from_checkpoint=str(found[0]) if found else None)
         if not course.finished:
             job.stop(f"saved after step {trainer.state.global_step} of {total}")
