@@ -13,6 +13,9 @@ HOST = "secret-host-17"
 UNIGRAM, MAJORITY, TFIDF = "unigram model", "majority class", "TF-IDF + logistic regression"
 SAID = "Do you like <b>music</b> & films?"
 
+HOSTILE = '</style></script><script>document.title="hacked"</script><img src=x onerror=alert(1)>"\'><b onmouseover=alert(2)>{{ 7*7 }}'
+"""Text that becomes a script where it is put into a page as it is."""
+
 
 class Made:
     """Writes nodes under `root`; `nodes` holds their manifests by name."""
@@ -131,7 +134,7 @@ def make_pretrained(root: Path, seed: int = 0, licence: str = "CC BY-SA 3.0") ->
         "hf/README.md": "# model\n",
     }
     made.add(
-        "convert", "convert", "gpt2-mini", {"max_shard_size": "5GB"}, {"parity": 2.1e-6, "tied": True, "parameters": 1_071_872}, files=hf, seconds=9.4,
+        "convert", "convert", "gpt2-mini", {"max_shard_size": "5GB"}, {"parity": 2.1e-6, "parity_tolerance": 1e-4, "parity_tokens": 4096, "dtype": "float32", "figures": [figure("logit difference", "valid", 2.1e-6)], "tied": True, "parameters": 1_071_872}, files=hf, seconds=9.4,
         pretrain="pretrain", tokenizer="tokenizer", shards="shards",
     )  # fmt: skip
     own = [

@@ -37,7 +37,7 @@ def metadata(experiment: str, nodes: list[Manifest], entries: list[Entry], licen
         "@type": "Dataset",
         "name": experiment,
         "description": f"The experiment {experiment}, made with smelt: configuration, code, manifests, provenance, report and models.",
-        "datePublished": max((action["endTime"] for action in actions), default="1980-01-01T00:00:00Z"),
+        "datePublished": max((action["endTime"] for action in actions), default="1980-01-01T00:00:00+00:00"),
         "license": {"@id": "#licences"},
         "conformsTo": {"@id": PROFILE},
         "hasPart": [{"@id": part["@id"]} for part in [*files, *folders]],
@@ -85,9 +85,15 @@ def _action(node: Manifest) -> dict[str, Any]:
         "@id": f"#{node.stage}/{node.id}",
         "@type": "CreateAction",
         "name": f"smelt {node.stage}",
+        "description": f"Stage {node.stage}, node {node.id}, at commit {node.provenance.get('commit') or 'unknown'}",
         "instrument": {"@id": "#smelt"},
-        "object": [{"@id": _place(ref)} for ref in dict.fromkeys(refs)],
+        **({"object": _one_or_all([{"@id": _place(ref)} for ref in dict.fromkeys(refs)])} if refs else {}),
         "result": {"@id": _place(f"{node.stage}/{node.id}")},
-        "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
-        "endTime": f"{ended:%Y-%m-%dT%H:%M:%SZ}",
+        "startTime": started.isoformat(),
+        "endTime": ended.isoformat(),
     }
+
+
+def _one_or_all(values: list[dict[str, str]]) -> list[dict[str, str]] | dict[str, str]:
+    """JSON-LD as RO-Crate likes it: a single value stands without brackets."""
+    return values[0] if len(values) == 1 else values

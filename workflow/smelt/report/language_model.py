@@ -7,8 +7,8 @@ from smelt.plan.settings.report import Report
 from smelt.report.blocks import Section, Table, Terms
 from smelt.report.curves import loss_chart, rate_chart
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import compact, number, reading, words
-from smelt.report.scores import Row, own, references, table_of
+from smelt.report.numbers import compact, number
+from smelt.report.scores import Row, named_figures, own, references, table_of
 
 
 def model_sections(nodes: Nodes, settings: Report) -> list[Section]:
@@ -37,13 +37,11 @@ def _trained(node: Manifest) -> Terms:
         ("steps", number(facts["steps"])),
         ("tokens seen", compact(facts["tokens"])),
     ]
-    pairs += [
-        (f"{words(key)}, at the end", number(facts[key]))
-        for key in ("final_loss", "valid_loss")
-        if facts.get(key) is not None
-    ]
-    measured = (node.provenance.get("measurements") or {}).get("figures", [])
-    pairs += [(words(figure["metric"]), reading(figure)) for figure in measured]
+    if facts.get("skipped_steps"):
+        pairs.append(("steps without effect (not finite)", number(facts["skipped_steps"])))
+    if facts.get("final_loss") is not None:
+        pairs.append(("training loss at the end", f"{number(facts['final_loss'])} nats per token"))
+    pairs += named_figures(node)
     return Terms(f"Pretraining of {label(node)}", pairs, [node])
 
 
@@ -51,12 +49,13 @@ def _converted(node: Manifest) -> Terms:
     facts = node.facts
     pairs = [
         ("largest difference of logits", number(facts["parity"])),
+        ("allowed", number(facts["parity_tolerance"])),
+        ("tokens compared", number(facts["parity_tokens"])),
         ("embeddings tied", "yes" if facts["tied"] else "no"),
+        ("weights stored as", facts["dtype"]),
         ("parameters", number(facts["parameters"])),
     ]
-    note = (
-        "The converted directory computes what the training weights computed; the difference was measured on real text."
-    )
+    note = "The converted directory computes what the training weights computed, on real text."
     return Terms(f"Conversion of {label(node)}", pairs, [node], note)
 
 

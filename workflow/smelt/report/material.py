@@ -8,10 +8,13 @@ from smelt.plan.manifest import Manifest
 from smelt.plan.redaction import public
 from smelt.report.blocks import Bar, Column, Section, Table, Terms
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import number, reading, share, size, words
+from smelt.report.numbers import number, share, size, words
+from smelt.report.scores import named_figures
 
 SIZES = ("documents", "words", "characters", "bytes")
 CARD, LONGEST = "card.json", 8
+FEW = 5
+"""Labels that get a column of their own."""
 SPLITS = ("train", "valid", "test")
 
 
@@ -39,7 +42,11 @@ def _corpus(node: Manifest) -> list[Any]:
     splits = _splits(facts["documents"])
     rows = [[split, *(_size(name, facts[name][split]) for name in SIZES)] for split in splits]
     rows.append(["all", *(_size(name, sum(facts[name][split] for split in splits)) for name in SIZES)])
-    blocks: list[Any] = [Table(f"Corpus {label(node)}", columns, rows, [node], strong=frozenset({len(rows) - 1}))]
+    near = facts.get("near copies") or {}
+    note = ""
+    if near.get("groups"):
+        note = f"{number(near['documents'])} documents are near copies of each other, in {number(near['groups'])} groups; no group is in two splits."
+    blocks: list[Any] = [Table(f"Corpus {label(node)}", columns, rows, [node], note, frozenset({len(rows) - 1}))]
     return [*blocks, *_dropped(node, "documents", sum(facts["documents"].values()))]
 
 
@@ -93,7 +100,13 @@ def _task(node: Manifest) -> list[Any]:
     facts = node.facts
     labels = facts.get("labels") or []
     columns = [Column("split", False), Column("rows")]
-    rows = [[split, number(facts["rows"][split])] for split in _splits(facts["rows"])]
+    splits = _splits(facts["rows"])
+    rows: list[list[str]] = [[split, number(facts["rows"][split])] for split in splits]
+    by_label = facts.get("rows by label") or {}
+    if 0 < len(labels) <= FEW:
+        columns += [Column(str(name)) for name in labels]
+        for row, split in zip(rows, splits, strict=True):
+            row += [number(by_label.get(split, {}).get(name, 0)) for name in labels]
     note = f"{facts['kind'].capitalize()}" + (
         f" with {len(labels)} labels: {', '.join(map(str, labels[:20]))}" if labels else ""
     )
@@ -106,15 +119,11 @@ def _tokenizer(node: Manifest) -> list[Terms]:
     facts = node.facts
     special = ", ".join(f"{name} {number}" for name, number in facts["special_tokens"].items())
     pairs = [("kind", facts["kind"]), ("pieces", number(facts["vocab_size"])), ("special tokens (ids)", special)]
-    pairs += [(_name(figure), reading(figure)) for figure in facts.get("figures", [])]
+    pairs += named_figures(node)
     if CARD in node.files:
         pieces = json.loads(node.file(CARD).read_text(encoding="utf-8")).get("longest_pieces", [])
         pairs += [("longest pieces", " ".join(pieces[:LONGEST]))] if pieces else []
     return [Terms(f"Tokenizer {label(node)}", pairs, [node])]
-
-
-def _name(figure: dict[str, Any]) -> str:
-    return words(figure["metric"]) + (f" ({figure['split']})" if figure["split"] else "")
 
 
 def _shards(node: Manifest) -> Table:

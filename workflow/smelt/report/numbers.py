@@ -71,15 +71,16 @@ def brief(seconds: float) -> str:
 
 
 def words(name: str) -> str:
-    """A key as words: `macro_f1` → `macro-F1`, `bits_per_byte` → `bits per byte`."""
-    known = {"macro_f1": "macro-F1", "micro_f1": "micro-F1", "f1": "F1"}
-    return known.get(name, name.replace("_", " "))
+    """A key as words, however a stage spells it: `macro_f1` → `macro-F1`, `bits_per_byte` → `bits per byte`."""
+    plain = name.replace("_", " ")
+    known = {"macro f1": "macro-F1", "micro f1": "micro-F1", "f1": "F1"}
+    return known.get(plain.replace("-", " ").lower(), plain)
 
 
 def reading(figure: dict[str, Any]) -> str:
     """A figure's value, with its unit where the metric's name does not say it."""
     unit = figure["unit"]
-    said = "_per_" in figure["metric"] or figure["metric"] == unit
+    said = unit in words(figure["metric"]) or " per " in words(figure["metric"])
     return quantity(figure["value"], "" if said and not unit.startswith("share") else unit)
 
 

@@ -9,11 +9,11 @@ from smelt.report.numbers import compact, duration, number, reading, share, size
 from smelt.report.scores import own, references, value_of
 from smelt.report.tasks import SCRATCH, from_scratch
 
-LANGUAGE_MODEL = ("bits_per_byte", "perplexity")
-CLASSIFIER = ("accuracy", "macro_f1")
+LANGUAGE_MODEL = ("bits per byte", "perplexity")
+CLASSIFIER = ("accuracy", "macro-F1")
 METRICS = {"language-model": LANGUAGE_MODEL, "classification": CLASSIFIER, "dialogue": ("perplexity",)}
 """Kind of evaluation → what stands for it at the top, the first that it has."""
-LATENCY = ("latency_p50", "latency_median", "latency")
+LATENCY = ("latency p50", "median latency", "latency")
 
 
 def paragraph(nodes: Nodes) -> str:
@@ -84,7 +84,7 @@ def _scratch_of(nodes: Nodes, node: Manifest) -> Manifest | None:
 
 
 def _value(figure: dict[str, Any]) -> str:
-    if figure["metric"] in CLASSIFIER and 0 <= figure["value"] <= 1:
+    if words(figure["metric"]) in CLASSIFIER and 0 <= figure["value"] <= 1:
         return share(figure["value"])
     return reading(figure)
 

@@ -11,7 +11,7 @@ from smelt.report.numbers import number, reading, words
 
 MODEL = None
 """The `reference` of a figure that is the model's own."""
-ORDER = ("accuracy", "macro_f1", "bits_per_byte", "perplexity")
+ORDER = ("accuracy", "macro-F1", "bits per byte", "perplexity")
 """Metrics that come first, since a reader looks for them."""
 
 
@@ -39,17 +39,25 @@ def references(node: Manifest) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def named_figures(node: Manifest) -> list[tuple[str, str]]:
+    """(name with its split, value) of all that the node reports and measured."""
+    return [
+        (words(figure["metric"]) + (f" ({figure['split']})" if figure["split"] else ""), reading(figure))
+        for figure in figures(node)
+    ]
+
+
 def value_of(found: Sequence[dict[str, Any]], *metrics: str) -> dict[str, Any] | None:
-    """The first figure that has one of `metrics`, the test split before others."""
+    """The first figure that has one of `metrics` (in words), the test split before others."""
     for metric in metrics:
-        fitting = [figure for figure in found if figure["metric"] == metric]
+        fitting = [figure for figure in found if words(figure["metric"]) == words(metric)]
         if fitting:
             return next((figure for figure in fitting if figure["split"] == "test"), fitting[0])
     return None
 
 
 def _key(figure: dict[str, Any]) -> tuple[str, str]:
-    return figure["metric"], figure["split"]
+    return words(figure["metric"]), figure["split"]
 
 
 def table_of(rows: Sequence[Row]) -> tuple[list[Column], list[list[Any]], frozenset[int]]:
@@ -60,7 +68,7 @@ def table_of(rows: Sequence[Row]) -> tuple[list[Column], list[list[Any]], frozen
     splits = {split for _, split in keys}
     columns = [Column("", numeric=False)]
     for metric, split in keys:
-        name = words(metric) + (f" ({split})" if len(splits) > 1 and split else "")
+        name = metric + (f" ({split})" if len(splits) > 1 and split else "")
         columns.append(Column(name, hint=units[metric, split]))
     columns.append(Column("from", numeric=False))
     cells = []
