@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from smelt.plan.errors import LockedError
+from smelt.plan.errors import LockedError, SmeltError
 from smelt.plan.job import lock
 from smelt.plan.plan import Plan
 from smelt.plan.stages import STAGES
@@ -26,7 +26,8 @@ def unreached(results: Path, plans: Iterable[Plan]) -> list[Path]:
 
 def experiment_files(folder: Path) -> list[Path]:
     """The files that count as experiment files of a configuration folder."""
-    return sorted(path for path in [folder / "config.yaml", *folder.glob("experiments/*.yaml")] if path.exists())
+    found = [path for ending in ("yaml", "yml") for path in folder.glob(f"experiments/*.{ending}")]
+    return sorted(path for path in [folder / "config.yaml", *found] if path.exists())
 
 
 def size(folder: Path) -> int:
@@ -34,7 +35,11 @@ def size(folder: Path) -> int:
 
 
 def main(results: Path, files: list[list[Path]], delete: bool) -> int:
-    """`files`: the configurations, each a list of layers. Raises ConfigError before anything is removed if one can't be read."""
+    """`files`: the configurations, each a list of layers. Raises SmeltError before anything is removed if one can't be read or there is none."""
+    if not files:
+        raise SmeltError(
+            "no experiment file is here, so every node would count as unreached; name one with --configfile"
+        )
     plans = [Plan.load(layers) for layers in files]
     found = unreached(results, plans)
     print(f"Experiment files: {', '.join(str(path) for layers in files for path in layers)}")

@@ -1,14 +1,16 @@
 """The digest of the code behind a stage: of its module and of every module of smelt that it reaches by import.
 
-Taken from the syntax tree without docstrings, so that comments, formatting and documentation do not count. The spine
-(`smelt.plan`) and the command line do not count either: they decide what runs, not what a stage computes. Nor does the
-`__init__` of the package, which holds the version number alone: a release runs again only what it changed.
+Taken from the syntax tree without docstrings, so that comments, formatting and documentation do not count, in a form that
+does not depend on the version of Python. The spine (`smelt.plan`) and the command line do not count either: they decide what
+runs, not what a stage computes. Nor does the `__init__` of the package, which holds the version number alone: a release runs
+again only what it changed.
 """
 
 import ast
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 PACKAGE = "smelt"
 SOURCE = Path(__file__).resolve().parents[2]
@@ -39,7 +41,7 @@ def code_modules(stage: str) -> dict[str, str]:
     for folder in {path.parent for name in found if (path := _path(name))}:
         found |= {
             file.relative_to(SOURCE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-            for file in folder.iterdir()
+            for file in folder.rglob("*")
             if file.suffix in DATA_FILES
         }
     return dict(sorted(found.items()))
@@ -65,22 +67,55 @@ def _scan(name: str) -> tuple[str, frozenset[str]]:
         raise ModuleNotFoundError(f"no module {name!r} under {SOURCE}", name=name)
     tree = ast.parse(path.read_bytes(), str(path))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    parts: list[str] = []
     named: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            named.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            source = node.module or ""
-            if node.level:
-                parents = package.split(".")
-                source = ".".join([*parents[: len(parents) - node.level + 1], *([node.module] if node.module else [])])
-            named.add(source)
-            named.update(f"{source}.{alias.name}" for alias in node.names)
+    _read(tree, package, parts, named)
     # The __init__ of each parent runs as well.
     named.update(name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1))
     modules = {module for each in named if (module := _module_of(each)) is not None}
-    own = hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest()[:16]
+    own = hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return own, frozenset(modules - {name})
+
+
+def _read(node: Any, package: str, parts: list[str], named: set[str]) -> None:
+    """Append what counts of a syntax tree to `parts`, and what its imports name to `named`.
+
+    Empty fields are left out: versions of Python differ in which of them there are, and `ast.dump` follows them.
+    """
+    if isinstance(node, ast.AST):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named.update(_imported(node, package))
+        parts.append(f"({type(node).__name__}")
+        for field in node._fields:
+            value: Any = getattr(node, field, None)
+            if field == "body" and _is_documented(node):
+                value = value[1:]
+            if value is not None and value != []:
+                parts.append(f" {field}=")
+                _read(value, package, parts, named)
+        parts.append(")")
+    elif isinstance(node, list):
+        for each in node:
+            _read(each, package, parts, named)
+    else:
+        parts.append(repr(node))
+
+
+def _imported(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    # One dot is the package itself, each further one its parent.
+    start = package.rsplit(".", node.level - 1)[0] if node.level else ""
+    source = ".".join(filter(None, [start, node.module]))
+    return [source, *(f"{source}.{alias.name}" for alias in node.names)]
+
+
+def _is_documented(node: ast.AST) -> bool:
+    """Whether the body of a module, class or function begins with a docstring."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
+        return False
+    first = node.body[0]
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
 
 
 def _module_of(name: str) -> str | None:
@@ -90,13 +125,3 @@ def _module_of(name: str) -> str | None:
             return name
         name = name.rpartition(".")[0]
     return None
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
-            continue
-        first = node.body[0]
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree

@@ -24,6 +24,7 @@ def canonical(value: Any) -> str:
 
     Raises:
         TypeError: for what has no stable form (a set, a path, an object).
+        ValueError: for NaN and infinity.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
@@ -37,15 +38,19 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, data: str | bytes) -> None:
-    """Write under a temporary name in the same folder, fsync, rename: `path` exists wholly or not at all."""
+def write_atomically(path: Path, data: str | bytes, sync: bool = True) -> None:
+    """Write under a temporary name in the same folder, fsync, rename: `path` exists wholly or not at all.
+
+    Without `sync` a power cut may leave it empty: for what is only a memory of something and made again at no cost.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # mkstemp makes 0600; results are for a group to read
         os.replace(temporary, path)
     except BaseException:
@@ -74,7 +79,9 @@ class Manifest:
             raise DataError(f"{path}: there is no such manifest; run snakemake to make this node first") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: not a manifest ({error}); delete it and run snakemake again") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        except OSError as error:
+            raise DataError(f"{path}: can't be read ({error.strerror}); see to it and run snakemake again") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT or not _is_whole(data):
             raise DataError(f"{path}: not a manifest of format {FORMAT}; delete it and run snakemake again")
         return cls(path, data)
 
@@ -127,7 +134,7 @@ class Manifest:
         path, expected = self.directory / name, self.files[name]["size"]
         try:
             size = path.stat().st_size
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return f"{path}: missing, though {self.path.name} lists it; snakemake makes this node again"
         if size != expected:
             return f"{path}: {size} bytes, {self.path.name} says {expected}; snakemake makes this node again"
@@ -143,6 +150,13 @@ class Manifest:
             if problem:
                 found.append(problem)
         return found
+
+
+def _is_whole(data: dict[str, Any]) -> bool:
+    kinds = {"stage": str, "node": str, "settings": dict, "upstream": dict, "files": dict, "facts": dict}
+    return all(isinstance(data.get(key), kind) for key, kind in kinds.items()) and all(
+        isinstance(about, dict) and {"size", "sha256"} <= set(about) for about in data["files"].values()
+    )
 
 
 def listing(

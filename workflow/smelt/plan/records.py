@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from smelt.plan.manifest import canonical, write_atomically
+from smelt.plan.manifest import write_atomically
 from smelt.plan.plan import Plan, Ref
 from smelt.plan.status import Status
 from smelt.plan.view import View
@@ -29,7 +29,7 @@ def bring_in_step(plan: Plan, results: Path, folder: Path) -> None:
         if status.digest(ref) is None:
             continue
         recorded = status.provenance(ref)
-        spec = canonical(recorded["spec"]) if recorded else "no provenance"
+        spec = status.recorded_spec(ref) or "no provenance"
         others = [cause for cause in status.causes(ref) if not cause.key.startswith(("code", "format", "files."))]
         if others:
             spec = f"{spec} but {'; '.join(map(str, others))}"
@@ -77,7 +77,9 @@ class _Writer:
         }
         try:
             record = json.loads(path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (FileNotFoundError, ValueError):
+            record = {}
+        if not isinstance(record, dict):
             record = {}
         if all(record.get(key) == value for key, value in wanted.items()):
             return
@@ -87,4 +89,4 @@ class _Writer:
             "incomplete": False,
             "input": sorted(str(results / ref / "manifest.json") for ref in above),
         }
-        write_atomically(path, json.dumps(record))
+        write_atomically(path, json.dumps(record), sync=False)

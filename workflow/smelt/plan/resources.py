@@ -21,6 +21,8 @@ BASE: dict[str, dict[str, Any]] = {
     "report": {"threads": 1, "memory": 2000, "minutes": 20},
     "archive": {"threads": 1, "memory": 1000, "minutes": 60},
 }
+COMPUTING = ("pretrain", "convert", "finetune", "evaluate", "benchmark")
+"""The stages that run a model."""
 REST = {"gpus": 0, "nodes": 1, "micro_batch": 0, "zero_stage": 0, "save_minutes": 10.0}
 """For what BASE leaves open; a micro-batch of 0 lets the stage choose."""
 
@@ -30,7 +32,7 @@ def need(plan: Plan, node: Node, what: str, attempt: int = 1) -> Any:
     value = {**REST, **BASE[node.stage]}[what]
     if what == "memory":
         value += _model_memory(plan, node)
-    if what == "threads":
+    if what == "threads" and node.stage in COMPUTING:
         value = max(value, _compute_threads(node.settings))
     given = [getattr(each, what) for each in plan.needs[node.ref] if getattr(each, what) is not None]
     if given:
@@ -59,7 +61,7 @@ def _model_memory(plan: Plan, node: Node) -> int:
 
 
 def _model(plan: Plan, node: Node) -> dict[str, Any] | None:
-    if node.stage not in ("pretrain", "convert", "finetune", "evaluate", "benchmark"):
+    if node.stage not in COMPUTING:
         return None
     return next((each.settings["model"] for each in [node, *_above(plan, node)] if each.stage == "pretrain"), None)
 

@@ -42,15 +42,21 @@ class Status:
     def digest(self, ref: Ref) -> str | None:
         """sha256 of the node's manifest; None if there is none."""
         path = self.manifest_path(ref)
-        return sha256_file(path) if path.exists() else None
+        return sha256_file(path) if path.is_file() else None
 
     @functools.cache  # noqa: B019
     def provenance(self, ref: Ref) -> dict[str, Any] | None:
         try:
             found = json.loads((self.results / ref / "provenance.json").read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        except (OSError, ValueError):  # absent, unreadable, not UTF-8 or not JSON: nothing is proved
             return None
         return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else None
+
+    @functools.cache  # noqa: B019
+    def recorded_spec(self, ref: Ref) -> str | None:
+        """The spec that the node was made of, in canonical form; None if nothing says so."""
+        found = self.provenance(ref)
+        return canonical(found["spec"]) if found else None
 
     def causes(self, ref: Ref) -> list[Cause]:
         """Why this node itself must run, whatever happens above it; empty if it is current."""
@@ -72,9 +78,10 @@ class Status:
         recorded = self.provenance(node.ref)
         if recorded is None:
             return [Cause("provenance.json", None, "missing or unreadable: nothing proves what this is of")]
-        found = spec_differences(recorded["spec"], node.spec, recorded.get("code", {}))
+        found = [] if self.recorded_spec(node.ref) == node.spec_text else _spec_causes(recorded, node)
+        inputs = _mapping(recorded, "inputs")
         for above in node.above:
-            before, now = recorded.get("inputs", {}).get(above), self.digest(above)
+            before, now = inputs.get(above), self.digest(above)
             if now is not None and before != now:
                 found.append(Cause(f"upstream.{above}", _short(before), _short(now)))
         written, there = recorded.get("manifest"), self.digest(node.ref)
@@ -95,8 +102,7 @@ class Status:
         recorded = self.provenance(previous)
         if recorded is None:
             return [Cause("manifest.json", None, "not made yet")]
-        found = spec_differences(recorded["spec"], node.spec, recorded.get("code", {}))
-        return found or [Cause("manifest.json", previous, "not made yet")]
+        return _spec_causes(recorded, node) or [Cause("manifest.json", previous, "not made yet")]
 
     def _previous(self, node: Node) -> Ref | None:
         """The node of the same stage and label that the experiment's view links, or that was made last; else the one that was made last of this stage."""
@@ -116,6 +122,15 @@ class Status:
         if not folder.is_dir():
             return []
         return sorted(f"{stage}/{path.name}" for path in folder.iterdir() if (path / "provenance.json").exists())
+
+
+def _spec_causes(recorded: dict[str, Any], node: Node) -> list[Cause]:
+    return spec_differences(recorded["spec"], node.spec, _mapping(recorded, "code"))
+
+
+def _mapping(recorded: dict[str, Any], key: str) -> dict[str, Any]:
+    found = recorded.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def spec_differences(old: dict[str, Any], new: dict[str, Any], old_modules: dict[str, str]) -> list[Cause]:

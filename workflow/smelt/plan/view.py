@@ -1,6 +1,7 @@
 """`results/experiments/<name>/`: an experiment as a person looks for it. Links to its nodes, the report, the figures, the archive."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ class View:
         """`{"spec", "inputs"}` of the view that is there; empty if it can't be read."""
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        except (OSError, ValueError):  # absent, unreadable, not UTF-8 or not JSON
             return {}
-        return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) and isinstance(found.get("inputs"), dict) else {}
 
 
 def spec_text(name: str, nodes: list[Ref]) -> str:
@@ -47,19 +48,20 @@ def make(spec: str, out: Path) -> None:
     results = folder.parent.parent
     folder.mkdir(parents=True, exist_ok=True)
     for path in [*folder.glob("nodes/*/*"), *folder.iterdir()]:
-        if path.is_symlink():
+        if path.is_symlink() and str(path.readlink()).startswith("../.."):
             path.unlink()
     for stage in folder.glob("nodes/*"):
-        if not any(stage.iterdir()):
+        if stage.is_dir() and not any(stage.iterdir()):
             stage.rmdir()
     for ref in nodes:
         stage = ref.partition("/")[0]
         link = folder / "nodes" / ref
         link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(Path("../../../..") / ref)
+        if not os.path.lexists(link):
+            link.symlink_to(Path("../../../..") / ref)
         if stage in ("report", "archive"):
             for file in Manifest.read(results / ref / "manifest.json").files:
-                if "/" not in file and not (folder / file).exists():
+                if "/" not in file and not os.path.lexists(folder / file):
                     (folder / file).symlink_to(Path("../..") / ref / file)
     inputs = {ref: sha256_file(results / ref / "manifest.json") for ref in nodes}
     write_atomically(out, to_json({"experiment": name, "nodes": nodes, "spec": spec, "inputs": inputs}))

@@ -70,11 +70,11 @@ def _last_metrics(path: Path) -> list[dict[str, Any]]:
             found.append(json.loads(line))
         except (json.JSONDecodeError, UnicodeDecodeError):
             continue
-    return [each for each in found if isinstance(each, dict)]
+    return [each for each in found if isinstance(each, dict) and {"step", "total", "time"} <= set(each)]
 
 
 def _left(last: list[dict[str, Any]]) -> float | None:
-    if len(last) < 2 or not last[-1].get("total") or last[-1]["step"] <= last[0]["step"]:
+    if len(last) < 2 or last[-1]["step"] <= last[0]["step"]:
         return None
     pace = (last[-1]["time"] - last[0]["time"]) / (last[-1]["step"] - last[0]["step"])
     return pace * (last[-1]["total"] - last[-1]["step"])
@@ -83,7 +83,7 @@ def _left(last: list[dict[str, Any]]) -> float | None:
 def _seconds(path: Path) -> float | None:
     try:
         return json.loads(path.read_text(encoding="utf-8")).get("seconds")
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, ValueError):  # absent, unreadable or being written
         return None
 
 
