@@ -7,7 +7,7 @@ line break together with anything else, so the ids are those of the whole text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,12 +29,23 @@ BATCH = 2**22
 _SEPARATOR = re.compile(f"(\n|{SPACE})")
 
 
+def normaliser(name: str) -> Callable[[str], str]:
+    """What the setting `normalization` does to a text. NFKC is that of `tokenizers`, which the export uses: SentencePiece's own
+    leaves combining marks in the order in which it finds them."""
+    if name == "identity":
+        return str
+    from tokenizers import normalizers
+
+    return {"nfkc": normalizers.NFKC()}[name].normalize_str
+
+
 class Encoder:
     """A SentencePiece model. Picklable; the ids do not depend on the number of threads."""
 
-    def __init__(self, model: bytes) -> None:
-        """`model` is a serialised ModelProto. Raises DataError if it is none."""
-        self.model = model
+    def __init__(self, model: bytes, normalization: str = "identity") -> None:
+        """`model` is a serialised ModelProto; texts are first normalised as its training text was. Raises DataError if it is no model."""
+        self.model, self.normalization = model, normalization
+        self._normalise = normaliser(normalization)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
@@ -49,19 +60,19 @@ class Encoder:
         """Of a tokenizer node. Raises DataError naming the file if it is missing, cut off or no model."""
         path = tokenizer.file("tokenizer.model")
         try:
-            return cls(path.read_bytes())
+            return cls(path.read_bytes(), tokenizer.settings["normalization"])
         except DataError as error:
             raise DataError(f"{path}: {error}; delete {tokenizer.path} and run snakemake again") from None
 
-    def __reduce__(self) -> tuple[type["Encoder"], tuple[bytes]]:
-        return Encoder, (self.model,)
+    def __reduce__(self) -> tuple[type["Encoder"], tuple[bytes, str]]:
+        return Encoder, (self.model, self.normalization)
 
     def encode(self, texts: Sequence[str], threads: int = 1) -> list[np.ndarray]:
         """The ids of each text, without special tokens: [tokens] of `dtype` each."""
         parts: list[str] = []
         # Per text, what stands between its parts: line breaks, unless the text holds a literal `▁`.
         separators: list[list[str] | int] = []
-        for text in texts:
+        for text in map(self._normalise, texts):
             if SPACE in text and self.byte_fallback:
                 pieces = _SEPARATOR.split(text)
                 parts.extend(pieces[::2])

@@ -12,20 +12,20 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as protocol
 from tokenizers import decoders, models, normalizers
 
-from smelt.data.encoder import BOS, EOS, PAD, SPACE, UNK
+from smelt.data.encoder import BOS, EOS, PAD, SPACE, UNK, Encoder
 
 NORMAL = protocol.ModelProto.SentencePiece.NORMAL
 NEVER = -1e5
 """Score of special and byte pieces in a unigram model: below any way to spell them, which SentencePiece always takes."""
 
 
-def save(model: bytes, directory: Path) -> None:
+def save(encoder: Encoder, directory: Path) -> None:
     """Write `tokenizer.json` and the configuration beside it, for `AutoTokenizer.from_pretrained(directory)`."""
     from transformers import PreTrainedTokenizerFast
 
-    pieces = protocol.ModelProto.FromString(model).pieces
+    pieces = protocol.ModelProto.FromString(encoder.model).pieces
     PreTrainedTokenizerFast(
-        tokenizer_object=fast(model),
+        tokenizer_object=fast(encoder),
         pad_token=pieces[PAD].piece,
         bos_token=pieces[BOS].piece,
         eos_token=pieces[EOS].piece,
@@ -39,9 +39,9 @@ def save(model: bytes, directory: Path) -> None:
     ).save_pretrained(directory)
 
 
-def fast(model: bytes) -> tokenizers.Tokenizer:
+def fast(encoder: Encoder) -> tokenizers.Tokenizer:
     """The model within the `tokenizers` library."""
-    proto = protocol.ModelProto.FromString(model)
+    proto = protocol.ModelProto.FromString(encoder.model)
     pieces = [(piece.piece.replace(SPACE, " "), piece.score, piece.type) for piece in proto.pieces]
     trainer = proto.trainer_spec
     if trainer.model_type == protocol.TrainerSpec.UNIGRAM:
@@ -58,8 +58,7 @@ def fast(model: bytes) -> tokenizers.Tokenizer:
                 byte_fallback=trainer.byte_fallback,
             )
         )
-    if proto.normalizer_spec.name == "nfkc":
-        # Not `Precompiled`, which loses combining marks after a fullwidth letter.
+    if encoder.normalization == "nfkc":
         built.normalizer = normalizers.NFKC()
     steps: list[Any] = [decoders.ByteFallback()] if trainer.byte_fallback else []
     built.decoder = decoders.Sequence([*steps, decoders.Fuse()])

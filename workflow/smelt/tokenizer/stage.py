@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from smelt.data.documents import read_documents
-from smelt.data.encoder import BOS, EOS, PAD, UNK, Encoder
+from smelt.data.encoder import BOS, EOS, PAD, UNK, Encoder, normaliser
 from smelt.plan.errors import DataError
 from smelt.plan.job import Job, Product
 from smelt.plan.manifest import Manifest, to_json, write_atomically
@@ -49,7 +49,9 @@ def _trained(job: Job, settings: Tokenizer, corpus: Manifest) -> tuple[Encoder, 
         f"training {settings.kind}, {settings.vocab_size:,} pieces, on {len(sample):,} of {documents:,} documents ({size / 1e6:,.1f} MB)"
     )
     try:
-        encoder = Encoder(train(lines(sample), settings))
+        encoder = Encoder(
+            train(lines(map(normaliser(settings.normalization), sample)), settings), settings.normalization
+        )
     except DataError as error:
         raise DataError(f"tokenizer {job.id}: {error} (corpus {corpus.id})") from error.__cause__
     return encoder, {"documents": len(sample), "of_documents": documents, "bytes": size}
@@ -59,7 +61,7 @@ def _export(job: Job, settings: Tokenizer, encoder: Encoder, corpus: Manifest) -
     from smelt.tokenizer.export import save
     from smelt.tokenizer.parity import prove
 
-    save(encoder.model, job.directory / "hf")
+    save(encoder, job.directory / "hf")
     lossless = settings.normalization == "identity" and settings.byte_fallback
     prove(job.directory / "hf", encoder, _some(_texts(corpus, "valid"), PROVEN_BYTES), lossless)
 

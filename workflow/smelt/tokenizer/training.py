@@ -5,9 +5,10 @@ model, and every option that has a say. Identity normalisation, no added space i
 """
 
 import io
+import multiprocessing
 import re
-import threading
 from collections.abc import Iterable
+from multiprocessing.connection import Connection
 from typing import Any
 
 import sentencepiece
@@ -27,14 +28,10 @@ _LITERALS = "".join(sorted(set("<pad><s></s><unk><0x0123456789ABCDEF>")))
 
 def train(lines: Iterable[str], settings: Tokenizer) -> bytes:
     """A serialised ModelProto. Raises DataError if the text can't fill the vocabulary, or its characters alone overfill it."""
-    written = io.BytesIO()
-    _in_thread(
-        sentencepiece.SentencePieceTrainer.train,
-        sentence_iterator=iter(lines),
-        model_writer=written,
-        **_options(settings),
-    )
-    return _rounded(written.getvalue()) if settings.kind == "unigram" else written.getvalue()
+    trained = _in_child(list(lines), _options(settings))
+    if isinstance(trained, Exception):
+        raise _explained(trained, settings.vocab_size) from trained
+    return _rounded(trained) if settings.kind == "unigram" else trained
 
 
 def _options(settings: Tokenizer) -> dict[str, Any]:
@@ -46,7 +43,8 @@ def _options(settings: Tokenizer) -> dict[str, Any]:
         "vocab_size": settings.vocab_size,
         "character_coverage": settings.character_coverage,
         "byte_fallback": settings.byte_fallback,
-        "normalization_rule_name": settings.normalization,
+        # Texts come normalised (smelt.data.encoder).
+        "normalization_rule_name": "identity",
         "split_digits": settings.split_digits,
         "max_sentencepiece_length": settings.max_piece_length,
         "num_threads": settings.num_threads,
@@ -67,22 +65,35 @@ def _options(settings: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _in_thread(function: Any, **arguments: Any) -> None:
-    """Call `function` beside the main thread, which so hears a signal at once: the trainer, in C++, would not return for minutes."""
-    failed: list[Exception] = []
+def _in_child(lines: list[str], options: dict[str, Any]) -> bytes | Exception:
+    """The model, or the error that SentencePiece raised. In a process of its own: the trainer is deaf to signals for minutes, and
+    a thread that is still in it when the interpreter ends aborts the process."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_send_model, args=(sender, lines, options), daemon=True)
+    child.start()
+    sender.close()
+    try:
+        return receiver.recv()
+    except EOFError:
+        child.join()
+        raise DataError(
+            f"the training of the tokenizer was ended from outside (exit code {child.exitcode}), most likely for want of memory: "
+            "lower max_train_bytes or give the stage more memory"
+        ) from None
+    finally:
+        child.kill()
+        child.join()
 
-    def call() -> None:
-        try:
-            function(**arguments)
-        except Exception as error:  # noqa: BLE001 - raised again below, in the thread that waits
-            failed.append(error)
 
-    worker = threading.Thread(target=call, daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(0.2)
-    if failed:
-        raise _explained(failed[0], arguments["vocab_size"]) from failed[0]
+def _send_model(sender: Connection, lines: list[str], options: dict[str, Any]) -> None:
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, **options)
+    except Exception as error:  # noqa: BLE001 - raised again in the parent
+        sender.send(error)
+    else:
+        sender.send(written.getvalue())
 
 
 def _explained(error: Exception, vocab_size: int) -> Exception:

@@ -23,7 +23,7 @@ class Tokenizer(Settings):
     byte_fallback: bool = True
     """A character without a piece becomes the bytes of its UTF-8, so that any text comes back exactly. Off: it becomes <unk> and is lost."""
     normalization: Literal["identity", "nfkc"] = "identity"
-    """What is done to text before it is cut: nothing, or NFKC (fullwidth letters become plain ones, U+3000 a space). Only `identity` gives the text back as it was. The two libraries know NFKC of different Unicode versions (171 rare characters differ): a corpus that holds one of them is refused."""
+    """What is done to text before it is cut: nothing, or NFKC (fullwidth letters become plain ones, U+3000 a space). Only `identity` gives the text back as it was."""
     split_digits: bool = False
     """Every digit is a piece of its own, as in Llama."""
     max_piece_length: Annotated[int, Field(ge=1, le=512)] = 16
