@@ -25,12 +25,12 @@ quickstart: setup ## from raw text to results/experiments/quickstart/report.html
 test: setup ## the whole suite; TESTS="tests/corpus -k dump" for a part of it
 	@$(IN) pytest $(TESTS)
 
-check: setup ## lint: ruff, snakefmt, mypy on the spine, import-linter on the layers
-	@$(IN) ruff check .
-	@$(IN) ruff format --check .
-	@$(IN) snakefmt --check Snakefile workflow
-	@$(IN) mypy
-	@$(IN) lint-imports
+check: setup ## lint: ruff, snakefmt, mypy on the spine, import-linter on the layers; generated files in step
+	@$(IN) failed=; \
+	for linter in "ruff check ." "ruff format --check --output-format concise ." "snakefmt --check Snakefile workflow" mypy lint-imports "smelt docs --check"; do \
+	    echo "-- $$linter"; $$linter || failed="$$failed, $$linter"; \
+	done; \
+	[ -z "$$failed" ] || { echo "make check: problems found by $${failed#, }" >&2; exit 1; }
 
 format: setup ## write the format that check asks for
 	@$(IN) ruff check --fix .
