@@ -51,6 +51,7 @@ def _counts(name: str) -> bool:
     return name != PACKAGE and not any(name == left_out or name.startswith(left_out + ".") for left_out in NOT_COUNTED)
 
 
+@functools.cache
 def _path(name: str) -> Path | None:
     base = SOURCE.joinpath(*name.split("."))
     for candidate in (base / "__init__.py", base.with_suffix(".py")):

@@ -34,7 +34,7 @@ def bring_in_step(plan: Plan, results: Path, folder: Path) -> None:
         if others:
             spec = f"{spec} but {'; '.join(map(str, others))}"
         inputs = recorded.get("inputs", {}) if recorded else {}
-        writer.write(node.stage, results, str(results / ref / "manifest.json"), spec, node.above, inputs)
+        writer.write(node.stage, results, f"{results}/{ref}/manifest.json", spec, node.above, inputs)
     for name in plan.experiments:
         view = View(plan, name, results)
         if view.path.exists():
@@ -71,9 +71,7 @@ class _Writer:
         path = self.path(output)
         wanted: dict[str, Any] = {
             "params": [repr(spec)],
-            "input_checksums": {
-                str(results / ref / "manifest.json"): f"sha256:{digest}" for ref, digest in digests.items()
-            },
+            "input_checksums": {f"{results}/{ref}/manifest.json": f"sha256:{each}" for ref, each in digests.items()},
         }
         try:
             record = json.loads(path.read_text())
@@ -87,6 +85,6 @@ class _Writer:
             "rule": rule,
             "record_format_version": RECORD_FORMAT,
             "incomplete": False,
-            "input": sorted(str(results / ref / "manifest.json") for ref in above),
+            "input": sorted(f"{results}/{ref}/manifest.json" for ref in above),
         }
         write_atomically(path, json.dumps(record), sync=False)

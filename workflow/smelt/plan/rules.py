@@ -6,14 +6,15 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from smelt.plan import records, resources
-from smelt.plan.errors import LockedError
+from smelt.plan.complaint import nearest
+from smelt.plan.errors import LockedError, SmeltError
 from smelt.plan.job import this_process
-from smelt.plan.plan import Plan
+from smelt.plan.plan import Node, Plan
 from smelt.plan.view import View
 
 RESULTS = Path("results")
@@ -31,34 +32,78 @@ class Rules:
         self.plan = plan
 
     @classmethod
-    def start(cls, configfiles: Iterable[str | Path], source: Path, main_process: bool) -> "Rules":
+    def start(
+        cls, configfiles: Iterable[str | Path], overrides: Mapping[str, Any], source: Path, main_process: bool
+    ) -> "Rules":
         """Read the configuration, prepare the environment of the jobs and, in the main process, this folder. Raises SmeltError."""
+        if overrides:
+            given = " ".join(f"{key}={value}" for key, value in overrides.items())
+            raise SmeltError(
+                f"--config {given}: settings come from files, where they keep their types and stay on record; "
+                "write a small YAML file that overrides these keys and give it as the last --configfile"
+            )
         prepare_environment(source)
         rules = cls(Plan.load([Path(file) for file in configfiles]))
         if main_process:
-            if not _only_looks(sys.argv[1:]):
-                hold_folder(Path(".snakemake"))
-            records.bring_in_step(rules.plan, RESULTS, Path(".snakemake"))
+            looks = _only_looks(sys.argv[1:])
+            check_folder(RESULTS, writing=not looks)
+            try:
+                if not looks:
+                    hold_folder(Path(".snakemake"))
+                records.bring_in_step(rules.plan, RESULTS, Path(".snakemake"))
+            except OSError as error:
+                raise SmeltError(
+                    f"{error.filename or Path('.snakemake').absolute()}: {error.strerror}; use a --directory that can be written"
+                ) from None
         return rules
 
     def node(self, stage: str, file: str) -> str:
         return f"{RESULTS}/{stage}/{{id}}/{file}"
 
     def spec(self, stage: str) -> Callable[[Any], str]:
-        return lambda wildcards: self.plan.node(stage, wildcards.id).spec_text
+        return lambda wildcards: self._node(stage, wildcards.id).spec_text
 
     def upstream(self, stage: str) -> Callable[[Any], list[str]]:
         """The manifests that a node is made from."""
-        return lambda wildcards: [f"{RESULTS}/{ref}/manifest.json" for ref in self.plan.node(stage, wildcards.id).above]
+        return lambda wildcards: [f"{RESULTS}/{ref}/manifest.json" for ref in self._node(stage, wildcards.id).above]
 
     def need(self, stage: str, what: str) -> Callable[[Any, int], Any]:
         def wanted(wildcards: Any, attempt: int = 1) -> Any:
-            return resources.need(self.plan, self.plan.node(stage, wildcards.id), what, attempt)
+            return resources.need(self.plan, self._node(stage, wildcards.id), what, attempt)
 
         return wanted
 
     def view(self, name: str) -> View:
+        """Ends Snakemake for an experiment that the configuration does not have."""
+        if name not in self.plan.experiments:
+            # Snakemake would show an exception of an input function with a traceback.
+            sys.exit(
+                f"smelt: no experiment is named {name!r}{nearest(name, self.plan.experiments)}; "
+                f"the configuration has {', '.join(self.plan.experiments)}"
+            )
         return View(self.plan, name, RESULTS)
+
+    def _node(self, stage: str, id: str) -> Node:
+        """Ends Snakemake for a node that no experiment of the configuration has."""
+        try:
+            return self.plan.node(stage, id)
+        except KeyError:
+            sys.exit(
+                f"smelt: {RESULTS}/{stage}/{id}: no experiment of the configuration has this node; `smelt plan` lists them"
+            )
+
+
+def check_folder(results: Path, writing: bool) -> None:
+    """Raises SmeltError if results can't go there."""
+    if results.exists() and not results.is_dir():
+        raise SmeltError(
+            f"{results.absolute()}: is a file, but a folder of this name is wanted; move it away, or use another --directory"
+        )
+    place = results if results.exists() else results.absolute().parent
+    if writing and not os.access(place, os.W_OK | os.X_OK):
+        raise SmeltError(
+            f"{place.absolute()}: can't be written; mend its permissions or mount, or use another --directory"
+        )
 
 
 def prepare_environment(source: Path) -> None:
@@ -75,7 +120,7 @@ def _first(folder: str, paths: str) -> str:
 def _only_looks(arguments: list[str]) -> bool:
     """Whether this call of snakemake runs no job: `-n` may also stand in a cluster of short options."""
     return any(
-        argument.split("=")[0] in READ_ONLY or re.fullmatch(r"-[pqrFkRa]*n[a-zA-Z]*\d*", argument)
+        argument.split("=")[0] in READ_ONLY or re.fullmatch(r"-[pFfketi]*n[a-zA-Z]*\d*", argument)
         for argument in arguments
     )
 
