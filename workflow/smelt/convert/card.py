@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("path/of/this/directory")
 model = AutoModelForCausalLM.from_pretrained("path/of/this/directory")
-inputs = tokenizer("The history of", return_tensors="pt", return_token_type_ids=False)
+inputs = tokenizer("The history of", return_tensors="pt")
 print(tokenizer.decode(model.generate(**inputs, max_new_tokens=40)[0]))
 ```
 
