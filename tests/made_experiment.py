@@ -125,7 +125,7 @@ def make_pretrained(root: Path, seed: int = 0, licence: str = "CC BY-SA 3.0") ->
         {"parameters": 1_071_872, "steps": 600, "tokens": 1_228_800, "final_loss": 4.1123, "valid_loss": 4.2084,
          "figures": [figure("loss", "valid", 4.2084, "nats per token")]},
         files={"curve.jsonl": "".join(canonical(row) + "\n" for row in curve), "weights/model.safetensors": b"W" * 4096},
-        measurements={"figures": [figure("tokens_per_second", "train", 14_466.2, "tokens/s")]}, seconds=84.9, shards="shards", tokenizer="tokenizer",
+        measurements={"figures": [figure("throughput", "train", 14_466.2, "tokens per second")]}, seconds=84.9, shards="shards", tokenizer="tokenizer",
     )  # fmt: skip
     hf = {
         "hf/config.json": "{}\n",
@@ -138,16 +138,16 @@ def make_pretrained(root: Path, seed: int = 0, licence: str = "CC BY-SA 3.0") ->
         pretrain="pretrain", tokenizer="tokenizer", shards="shards",
     )  # fmt: skip
     own = [
-        figure("bits_per_byte", "test", 2.2461, "bits"),
-        figure("perplexity", "test", 67.2, ""),
-        figure("word_perplexity", "test", 18_220.4, ""),
+        figure("bits_per_byte", "test", 2.2461, "bits/byte"),
+        figure("perplexity", "test", 67.2, "per token"),
+        figure("word_perplexity", "test", 18_220.4, "per word"),
     ]
     unigram = [
-        figure("bits_per_byte", "test", 3.3812, "bits", reference=UNIGRAM),
-        figure("perplexity", "test", 562.1, "", reference=UNIGRAM),
+        figure("bits_per_byte", "test", 3.3812, "bits/byte", reference=UNIGRAM),
+        figure("perplexity", "test", 562.1, "per token", reference=UNIGRAM),
     ]
     made.add(
-        "evaluate", "evaluate", "gpt2-mini", {"references": True}, {"kind": "language-model", "figures": [*own, *unigram]},
+        "evaluate", "evaluate", "gpt2-mini", {"references": True}, {"kind": "language-model", "figures": [*own, *unigram], "sequence_length": 128, "stride": 128, "scored": {"documents": 5, "tokens": 33_020, "bytes": 120_004, "words": 19_001}},
         files={"metrics.json": "{}\n"}, seconds=7.7, convert="convert", shards="shards",
     )  # fmt: skip
     return made
@@ -186,7 +186,20 @@ def make_experiment(root: Path, seed: int = 0, said: str = SAID, licence: str = 
         "speed",
         {"repeats": 3},
         {"cells": 3},
-        measurements={"rows": rows, "device": "CPU, 2 cores"},
+        measurements={
+            "rows": rows,
+            "device": "CPU",
+            "figures": [
+                figure(
+                    "training_speed",
+                    "train",
+                    r["tokens_per_second"],
+                    "tokens/s",
+                    cell=f"{r['precision']} {r['method']}",
+                )
+                for r in rows
+            ],
+        },
         seconds=19.0,
         convert="convert",
         shards="shards",
@@ -207,7 +220,7 @@ def _add_classifier(made: Made, name: str, init: str, accuracy: float, f1: float
     )  # fmt: skip
     own = [
         figure("accuracy", "test", accuracy, "", interval=[accuracy - 0.029, accuracy + 0.029]),
-        figure("macro_f1", "test", f1, "", interval=[f1 - 0.03, f1 + 0.03]),
+        figure("macro_f1", "test", f1, ""),
     ]
     others = [figure("accuracy", "test", 0.5043, "", reference=MAJORITY, interval=[0.473, 0.535]), figure("macro_f1", "test", 0.3352, "", reference=MAJORITY),
               figure("accuracy", "test", 0.8012, "", reference=TFIDF, interval=[0.776, 0.826]), figure("macro_f1", "test", 0.8011, "", reference=TFIDF)]  # fmt: skip
@@ -234,7 +247,7 @@ def _add_dialogue(made: Made, said: str) -> None:
     ]  # fmt: skip
     made.add(
         "dialogue-evaluate", "evaluate", "dialogue", {"references": True},
-        {"kind": "dialogue", "samples": samples, "figures": [figure("perplexity", "test", 48.6, ""), figure("repetition", "test", 0.21, "share")]},
-        files={"samples.json": json.dumps(samples)}, measurements={"figures": [figure("latency_p50", "test", 0.1312, "s"), figure("latency_p95", "test", 0.274, "s")]},
+        {"kind": "dialogue", "samples": samples, "figures": [figure("perplexity", "test", 48.6, "per answer token"), figure("perplexity", "test", 71.3, "per answer token", reference="before fine-tuning"), figure("repetition", "test", 0.21, "share of trigrams"), figure("answer_length", "test", 8.3, "tokens"), figure("ended_answers", "test", 0.84, "share")]},
+        files={"samples.json": json.dumps(samples)}, measurements={"figures": [figure("answer_latency_p50", "test", 131.2, "ms"), figure("answer_latency_p95", "test", 274.03, "ms")]},
         seconds=10.2, finetune="dialogue", task="chat", convert="convert",
     )  # fmt: skip

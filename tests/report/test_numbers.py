@@ -49,6 +49,8 @@ def test_a_quantity_is_written_with_its_unit(value, unit, shown):
 def test_a_unit_that_the_name_says_is_not_said_twice():
     assert reading({"metric": "tokens_per_word", "value": 1.7312, "unit": "tokens/word"}) == "1.731"
     assert reading({"metric": "bits per byte", "value": 2.2461, "unit": "bits"}) == "2.246"
+    assert reading({"metric": "perplexity", "value": 67.2, "unit": "per token"}) == "67.20"
+    assert reading({"metric": "answer_latency_p50", "value": 131.2, "unit": "ms"}) == "131.2 ms"
     assert reading({"metric": "documents", "value": 96, "unit": "documents"}) == "96"
     assert reading({"metric": "loss", "value": 4.2084, "unit": "nats per token"}) == "4.208 nats per token"
 

@@ -10,7 +10,7 @@ from made_experiment import HOSTILE, MAJORITY, TFIDF, UNIGRAM, Made, make_experi
 from page_reader import read_page
 from smelt.plan.errors import DataError
 from smelt.plan.manifest import to_json
-from smelt.report.numbers import reading
+from smelt.report.numbers import value_of
 
 REPORT = {"experiment": "quickstart", "report": {}}
 
@@ -86,8 +86,8 @@ def test_every_figure_of_the_summary_stands_on_the_page(page, report):
     text = page.root.all("main")[0].words
     assert len(figures) > 20
     for figure in figures:
-        # In a table of scores the unit stands in the heading's hint.
-        shown = f"{figure['value']:.4f}" if figure.get("interval") else reading(figure)
+        # In a table the unit stands in the heading.
+        shown = f"{figure['value']:.4f}" if figure.get("interval") else value_of(figure)
         assert shown in text, figure
 
 
@@ -138,7 +138,7 @@ def test_the_confusion_matrix_shows_counts_and_shares_of_each_row(page):
 
 def test_the_benchmark_table_keeps_its_notes_and_ratios(page):
     text = section(page, "Speed and memory").words
-    assert "× 0.0510" in text and "bf16 is computed in software on this CPU" in text and "CPU, 2 cores" in text
+    assert "× 0.0510" in text and "bf16 is computed in software on this CPU" in text and "Device: CPU." in text
 
 
 def test_licences_and_what_was_dropped_are_told(page):

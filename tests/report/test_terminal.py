@@ -18,10 +18,11 @@ def printed(path, width=80) -> str:
 
 def test_a_reader_sees_each_result_and_below_it_its_references(report):
     lines = [" ".join(line.split()) for line in printed(report.file("summary.json")).splitlines()]
-    accuracy = lines.index("evaluate sentiment accuracy test 0.6713")
+    accuracy = lines.index("evaluate sentiment accuracy 0.6713")
     assert lines[accuracy + 1] == "majority class 0.5043"
-    assert "evaluate gpt2-mini bits per byte test 2.246" in lines
-    assert "evaluate sentiment-scratch accuracy test 0.6604" in lines
+    assert "pretrain gpt2-mini loss, nats per token (valid) 4.208" in lines
+    assert "evaluate gpt2-mini bits per byte 2.246" in lines
+    assert "evaluate sentiment-scratch accuracy 0.6604" in lines
     assert sum("majority class" in line for line in lines) == 2  # accuracy and macro-F1, not again for the sibling
 
 

@@ -19,7 +19,8 @@ def public(text: str) -> str:
 def portable(text: str, folder: Path, home: Path) -> str:
     """`public`, and paths below the working folder become relative to it, those below the home folder to `~`."""
     text = public(text)
-    for place, short in ((folder, "."), (home, "~")):
+    # The longer first: the one may lie within the other.
+    for place, short in sorted(((folder, "."), (home, "~")), key=lambda pair: -len(pair[0].parts)):
         if len(place.parts) > 1:  # never for the root of the file system
             text = re.sub(re.escape(str(place)) + r"(?=$|[/\s\"'<>,;:)\]])", short, text)
     return text

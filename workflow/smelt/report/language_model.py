@@ -8,7 +8,7 @@ from smelt.report.blocks import Section, Table, Terms
 from smelt.report.curves import loss_chart, rate_chart
 from smelt.report.nodes import Nodes, label
 from smelt.report.numbers import compact, number
-from smelt.report.scores import Row, named_figures, own, references, table_of
+from smelt.report.scores import ONE_RUN, Row, measured_figures, named_figures, own, references, table_of
 
 
 def model_sections(nodes: Nodes, settings: Report) -> list[Section]:
@@ -21,7 +21,11 @@ def model_sections(nodes: Nodes, settings: Report) -> list[Section]:
         blocks += [chart for chart in charts if chart]
         blocks.append(_trained(node))
     blocks += [_converted(node) for node in nodes.of("convert")]
-    blocks += [_scores(node) for node in nodes.of("evaluate") if nodes.above(node, "finetune") is None]
+    for node in nodes.of("evaluate"):
+        if nodes.above(node, "finetune") is None:
+            blocks.append(_scores(node))
+            if pairs := measured_figures(node):
+                blocks.append(Terms(f"Measured on {label(node)}", pairs, [node], ONE_RUN))
     return [Section("model", "Language model", blocks, "Trained from random weights on the corpus alone.")]
 
 
@@ -63,5 +67,10 @@ def _scores(node: Manifest) -> Table:
     rows = [Row(label(node), node, own(node), strong=True)]
     rows += [Row(name, node, given) for name, given in references(node).items()]
     columns, cells, strong = table_of(rows)
-    note = "Bits per byte do not depend on the tokenizer, so they can be set against other models on the same text."
+    scored = node.facts["scored"]
+    note = (
+        f"On {number(scored['tokens'])} tokens of {number(scored['documents'])} test documents, seen {number(node.facts['sequence_length'])} "
+        f"at a time, moved by {number(node.facts['stride'])}. "
+        "Bits per byte do not depend on the tokenizer, so they can be set against other models on the same text."
+    )
     return Table("Scores on held-out text", columns, cells, [node], note, strong)

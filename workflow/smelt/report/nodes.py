@@ -33,10 +33,18 @@ def upstream_refs(node: Manifest) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def measurements(node: Manifest) -> dict[str, Any]:
+    """Timings, memory, throughput: true of one run on one machine."""
+    return node.provenance.get("measurements") or {}
+
+
+def timed(node: Manifest) -> list[dict[str, Any]]:
+    return measurements(node).get("figures", [])
+
+
 def figures(node: Manifest) -> list[dict[str, Any]]:
-    """What the node reports of its product, then what it measured (timings, memory)."""
-    measured = node.provenance.get("measurements") or {}
-    return [*node.facts.get("figures", []), *measured.get("figures", [])]
+    """What the node reports of its product, then what it measured."""
+    return [*node.facts.get("figures", []), *timed(node)]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 _THOUSANDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+SCALED = ("bytes", "s", "seconds", "ms")
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -77,11 +78,22 @@ def words(name: str) -> str:
     return known.get(plain.replace("-", " ").lower(), plain)
 
 
+def unit_of(figure: dict[str, Any]) -> str:
+    """The unit that is still to be said: empty if the metric's name says it or `value_of` writes it."""
+    unit, name = figure["unit"], words(figure["metric"])
+    said = unit.startswith(("per ", "share")) or unit in name or " per " in name or unit in SCALED
+    return "" if said else unit
+
+
+def value_of(figure: dict[str, Any]) -> str:
+    """The value, scaled and with its unit where that is one of size, time or share."""
+    unit = figure["unit"]
+    return quantity(figure["value"], unit if unit in SCALED or unit.startswith("share") else "")
+
+
 def reading(figure: dict[str, Any]) -> str:
     """A figure's value, with its unit where the metric's name does not say it."""
-    unit = figure["unit"]
-    said = unit in words(figure["metric"]) or " per " in words(figure["metric"])
-    return quantity(figure["value"], "" if said and not unit.startswith("share") else unit)
+    return f"{value_of(figure)} {unit_of(figure)}".strip()
 
 
 def quantity(value: Any, unit: str = "") -> str:
@@ -90,8 +102,9 @@ def quantity(value: Any, unit: str = "") -> str:
         return f"{value} {unit}".strip()
     if unit == "bytes":
         return size(value)
-    if unit in ("s", "seconds"):
-        return duration(value) if value >= 1 else f"{1_000 * value:.1f} ms"
+    if unit in ("s", "seconds", "ms"):
+        seconds = value / 1_000 if unit == "ms" else value
+        return duration(seconds) if seconds >= 1 else f"{1_000 * seconds:.1f} ms"
     if unit.startswith("share"):
         return share(value)
     return f"{number(value)} {unit}".strip()

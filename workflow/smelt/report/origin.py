@@ -6,7 +6,7 @@ from typing import Any
 from smelt.plan.manifest import Manifest, to_json
 from smelt.plan.redaction import public_values
 from smelt.report.blocks import Bar, Column, Section, Table, Terms
-from smelt.report.nodes import Nodes, anchor, upstream_refs
+from smelt.report.nodes import Nodes, anchor, measurements, upstream_refs
 from smelt.report.numbers import duration, number
 
 BENCHMARK = (
@@ -32,7 +32,7 @@ def speed_section(nodes: Nodes) -> list[Section]:
 
 
 def _speeds(node: Manifest) -> Table:
-    measured = node.provenance.get("measurements") or {}
+    measured = measurements(node)
     given = measured.get("rows", [])
     columns = [Column(name, numeric) for _, name, numeric in BENCHMARK] + [
         Column("speed against the first row"),

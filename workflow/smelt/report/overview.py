@@ -4,16 +4,16 @@ from typing import Any
 
 from smelt.plan.manifest import Manifest
 from smelt.report.blocks import Headline
-from smelt.report.nodes import Nodes, label
+from smelt.report.nodes import Nodes, label, timed
 from smelt.report.numbers import compact, duration, number, reading, share, size, words
-from smelt.report.scores import own, references, value_of
+from smelt.report.scores import first_of, own, references
 from smelt.report.tasks import SCRATCH, from_scratch
 
 LANGUAGE_MODEL = ("bits per byte", "perplexity")
 CLASSIFIER = ("accuracy", "macro-F1")
 METRICS = {"language-model": LANGUAGE_MODEL, "classification": CLASSIFIER, "dialogue": ("perplexity",)}
 """Kind of evaluation → what stands for it at the top, the first that it has."""
-LATENCY = ("latency p50", "median latency", "latency")
+LATENCY = ("answer latency p50",)
 
 
 def paragraph(nodes: Nodes) -> str:
@@ -58,7 +58,7 @@ def _model_sentences(nodes: Nodes) -> list[str]:
 
 def _result_sentence(nodes: Nodes, node: Manifest) -> str:
     trained = nodes.above(node, "finetune")
-    best = value_of(own(node), *METRICS.get(node.facts["kind"], ()))
+    best = first_of(own(node), *METRICS.get(node.facts["kind"], ()))
     if best is None or (trained and from_scratch(trained)):
         return ""
     others = [f"{name} {value}" for name, value in _others(nodes, node, best["metric"])]
@@ -103,11 +103,11 @@ def headlines(nodes: Nodes) -> list[Headline]:
 def _cards(nodes: Nodes, node: Manifest) -> list[Headline]:
     """One card; none for a reference from random weights, or where nothing stands for the whole."""
     trained = nodes.above(node, "finetune")
-    best = value_of(own(node), *METRICS.get(node.facts["kind"], ()))
+    best = first_of(own(node), *METRICS.get(node.facts["kind"], ()))
     if best is None or (trained and from_scratch(trained)):
         return []
     beside = [f"{who} {value}" for who, value in _others(nodes, node, best["metric"])]
-    if latency := value_of(own(node), *LATENCY):
+    if latency := first_of(timed(node), *LATENCY):
         beside.append(f"an answer in {reading(latency)} (median)")
     name = words(best["metric"]) + (f", {label(trained)}" if trained else "")
     return [Headline(name, _value(best), "; ".join(beside), node)]
@@ -115,8 +115,8 @@ def _cards(nodes: Nodes, node: Manifest) -> list[Headline]:
 
 def _others(nodes: Nodes, node: Manifest, metric: str) -> list[tuple[str, str]]:
     """(name, value) of all that the model is to be compared with."""
-    found = [(name, _value(other)) for name, given in references(node).items() if (other := value_of(given, metric))]
+    found = [(name, _value(other)) for name, given in references(node).items() if (other := first_of(given, metric))]
     scratch = _scratch_of(nodes, node)
-    if scratch and (other := value_of(own(scratch), metric)):
+    if scratch and (other := first_of(own(scratch), metric)):
         found.append((SCRATCH, _value(other)))
     return found

@@ -6,11 +6,12 @@ from typing import Any
 
 from smelt.plan.manifest import Manifest
 from smelt.report.blocks import Bar, Column
-from smelt.report.nodes import figures
+from smelt.report.nodes import figures, timed
 from smelt.report.numbers import number, reading, words
 
 MODEL = None
 """The `reference` of a figure that is the model's own."""
+ONE_RUN = "Timings of one run on one machine."
 ORDER = ("accuracy", "macro-F1", "bits per byte", "perplexity")
 """Metrics that come first, since a reader looks for them."""
 
@@ -26,8 +27,8 @@ class Row:
 
 
 def own(node: Manifest) -> list[dict[str, Any]]:
-    """The figures of the model itself."""
-    return [figure for figure in figures(node) if figure.get("reference") is MODEL]
+    """The figures of the model itself, without what was timed."""
+    return [figure for figure in node.facts.get("figures", []) if figure.get("reference") is MODEL]
 
 
 def references(node: Manifest) -> dict[str, list[dict[str, Any]]]:
@@ -39,15 +40,24 @@ def references(node: Manifest) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def named(figure: dict[str, Any]) -> str:
+    """The metric in words, with what the figure is of beyond its node."""
+    return words(figure["metric"]) + (f", {figure['cell']}" if figure.get("cell") else "")
+
+
 def named_figures(node: Manifest) -> list[tuple[str, str]]:
     """(name with its split, value) of all that the node reports and measured."""
     return [
-        (words(figure["metric"]) + (f" ({figure['split']})" if figure["split"] else ""), reading(figure))
+        (named(figure) + (f" ({figure['split']})" if figure["split"] else ""), reading(figure))
         for figure in figures(node)
     ]
 
 
-def value_of(found: Sequence[dict[str, Any]], *metrics: str) -> dict[str, Any] | None:
+def measured_figures(node: Manifest) -> list[tuple[str, str]]:
+    return [(named(figure), reading(figure)) for figure in timed(node)]
+
+
+def first_of(found: Sequence[dict[str, Any]], *metrics: str) -> dict[str, Any] | None:
     """The first figure that has one of `metrics` (in words), the test split before others."""
     for metric in metrics:
         fitting = [figure for figure in found if words(figure["metric"]) == words(metric)]

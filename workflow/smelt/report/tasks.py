@@ -7,8 +7,8 @@ from smelt.plan.settings.report import Report
 from smelt.report.blocks import Column, Matrix, MatrixCell, Samples, Section, Table, Terms, Turn
 from smelt.report.curves import loss_chart
 from smelt.report.nodes import Nodes, label
-from smelt.report.numbers import number, reading, words
-from smelt.report.scores import Row, own, references, table_of
+from smelt.report.numbers import number
+from smelt.report.scores import ONE_RUN, Row, measured_figures, own, references, table_of
 
 SCRATCH = "the same network from random weights"
 
@@ -67,9 +67,8 @@ def _blocks(nodes: Nodes, trained: list[Manifest], settings: Report) -> list[Any
     for node, found in measured:
         if "confusion" in found.facts and not from_scratch(node):
             blocks.append(confusion(f"Confusion of {label(node)}", found))
-        if timed := (found.provenance.get("measurements") or {}).get("figures"):
-            pairs = [(words(f["metric"]), reading(f)) for f in timed]
-            blocks.append(Terms(f"Measured on {label(node)}", pairs, [found], "Timings of one run on one machine."))
+        if pairs := measured_figures(found):
+            blocks.append(Terms(f"Measured on {label(node)}", pairs, [found], ONE_RUN))
         if found.facts.get("samples"):
             blocks.append(_samples(f"Answers of {label(node)}", found, settings.samples))
     return blocks
@@ -80,7 +79,7 @@ def _scores(measured: list[tuple[Manifest, Manifest]]) -> Table:
     rows, seen = [], set()
     for node, found in sorted(measured, key=lambda pair: from_scratch(pair[0])):
         name = f"{label(node)} ({SCRATCH})" if from_scratch(node) else label(node)
-        rows.append(Row(name, found, _untimed(found, own(found)), strong=not from_scratch(node)))
+        rows.append(Row(name, found, own(found), strong=not from_scratch(node)))
     for _, found in measured:
         for name, given in references(found).items():
             key = (name, *((figure["metric"], figure["split"], figure["value"]) for figure in given))
@@ -91,11 +90,6 @@ def _scores(measured: list[tuple[Manifest, Manifest]]) -> Table:
     intervals = any(figure.get("interval") for row in rows for figure in row.figures)
     note = "Brackets hold the 95 % interval; the bar shows the value, its line the interval." if intervals else ""
     return Table("Scores on held-out data", columns, cells, [found for _, found in measured], note, strong)
-
-
-def _untimed(node: Manifest, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    timed = (node.provenance.get("measurements") or {}).get("figures", [])
-    return [figure for figure in given if figure not in timed]
 
 
 def confusion(title: str, node: Manifest) -> Matrix:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.plan.errors import DataError
-from smelt.report.numbers import reading, words
+from smelt.report.numbers import unit_of, value_of
+from smelt.report.scores import named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,30 +53,34 @@ def table(summary: dict[str, Any]) -> "Table":
 
     title = f"Figures of {escape(summary['experiment'])}"
     shown = Table(title=title, title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
-    shown.add_column("node", no_wrap=True)
-    shown.add_column("figure", overflow="fold")
-    shown.add_column("split")
+    shown.add_column("node", overflow="fold")
+    shown.add_column("figure", min_width=30)
     shown.add_column("value", justify="right", no_wrap=True)
     before, told = None, set()
     for figure, references in compared(summary["figures"]):
         node = f"{figure['stage']} {figure['node'].rpartition('-')[0] or figure['node']}"
-        cells = ["" if node == before else node, words(figure["metric"]), figure["split"], reading(figure)]
-        shown.add_row(*map(escape, cells))
+        shown.add_row(*map(escape, ("" if node == before else node, _name(figure), value_of(figure))))
         for other in references:
             # Models of one task share their references, which are told once.
             key = (other["reference"], other["metric"], other["split"], other["value"])
             if key not in told:
-                shown.add_row("", escape(f"  {other['reference']}"), "", escape(reading(other)), style="dim")
+                shown.add_row("", escape(f"  {other['reference']}"), escape(value_of(other)), style="dim")
             told.add(key)
         before = node
     return shown
+
+
+def _name(figure: dict[str, Any]) -> str:
+    """The metric, its unit, and the split where it is not the one that results are told of."""
+    name = ", ".join(filter(None, [named(figure), unit_of(figure)]))
+    return name if figure["split"] in ("test", "") else f"{name} ({figure['split']})"
 
 
 def compared(figures: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """(figure, the references' figures of the same node, metric and split). A reference without a counterpart stands for itself."""
     found: dict[tuple[str, ...], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for figure in sorted(figures, key=lambda figure: bool(figure.get("reference"))):
-        key = figure["stage"], figure["node"], figure["metric"], figure["split"]
+        key = figure["stage"], figure["node"], named(figure), figure["split"]
         if key in found:
             found[key][1].append(figure)
         else:
