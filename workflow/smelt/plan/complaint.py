@@ -58,13 +58,20 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def _within(data: Any, loc: tuple[Any, ...], keep_last: bool) -> Path_:
     """pydantic's location without the tags of unions that it puts between the keys."""
     path: list[str | int] = []
+    entered = True
     for position, part in enumerate(loc):
+        # On the way into a tagged value the tag comes first; it may be spelt like a key (`kind: url` has a key `url`).
+        if entered and isinstance(data, dict) and part in (data.get("kind"), data.get("by")):
+            entered = False
+            continue
+        entered = False
         present = (isinstance(data, dict) and part in data) or (
             isinstance(data, list) and isinstance(part, int) and part < len(data)
         )
         if present:
             data = data[part]
             path.append(part)
+            entered = True
         elif keep_last and position == len(loc) - 1:
             path.append(part)
     return tuple(path)

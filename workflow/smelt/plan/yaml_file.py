@@ -22,10 +22,12 @@ _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
 
+TOO_DEEP = "nested too deeply; a configuration has a few levels"
 TAG = "tag:yaml.org,2002:"
 MERGE = f"{TAG}merge"
 Path_ = tuple[str | int, ...]
 """A key path: names of keys and positions in lists."""
+DEEPEST = 50
 MOST_VALUES = 100_000
 """Far above any configuration; an alias counts as all that it stands for, so a few lines could unfold to billions."""
 
@@ -83,7 +85,7 @@ def read(path: Path) -> YamlFile:
             [f"{name}:{line}: not YAML: character {error.character!r} is not allowed; take it out"]
         ) from None
     except RecursionError:
-        raise ConfigError([f"{name}: is nested too deeply; a configuration has a few levels"]) from None
+        raise ConfigError([f"{name}: is {TOO_DEEP}"]) from None
     except (ValueError, LookupError, AttributeError) as error:  # what the constructors of explicit tags raise
         raise ConfigError([f"{name}: a tag such as `!!int` does not fit its value ({error}); leave it out"]) from None
     finally:
@@ -101,6 +103,8 @@ def _walk(
     line = node.start_mark.line + 1
     if id(node) in open_nodes:
         raise ConfigError([f"{name}:{line}: {dotted(path)}: an anchor contains itself; write the block out"])
+    if len(path) > DEEPEST:
+        raise ConfigError([f"{name}:{line}: {path[0]}: is {TOO_DEEP}"])
     if len(lines) >= MOST_VALUES:
         raise ConfigError([f"{name}:{line}: aliases unfold to more than {MOST_VALUES:,} values; write what is meant"])
     lines[path] = line
