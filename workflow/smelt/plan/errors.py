@@ -32,3 +32,9 @@ class Interrupted(SmeltError):
     """Stopped by a signal or by the time budget after the state was saved: running again goes on from there."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+
+class UnexpectedError(SmeltError):
+    """A failure that smelt did not foresee, whose traceback stands in the job's log."""
+
+    exit_code = 70  # EX_SOFTWARE

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from smelt.plan import provenance
-from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError
+from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError, UnexpectedError
 from smelt.plan.manifest import (
     FORMAT,
     Manifest,
@@ -177,11 +178,11 @@ def execute(
             # Its successor may have finished this node while we waited for the lock.
             raise Interrupted(f"{stage} {directory.name}: the snakemake that started this is gone; nothing done")
         job = Job(spec, directory, threads, options or {}, terminal)
-        _clear(directory)
         for manifests in job.inputs.values():
             for manifest in manifests:
                 if problems := manifest.problems():
                     raise DataError(problems[0])
+        _clear(directory)
         started = time.time()
         with _signals(job, keeps_state=getattr(module, "KEEPS_STATE", False)):
             product: Product = module.run(job)
@@ -332,12 +333,13 @@ def _output_to(log: Path | None) -> Iterator[TextIO]:
         os.dup2(file.fileno(), 2)
         try:
             yield terminal
-        except BaseException:
-            # A known error is told by the command line in one line; the traceback of any other belongs in the log.
-            import traceback
-
-            traceback.print_exc()
+        except SmeltError as error:
+            print(f"smelt: {error}")
             raise
+        except Exception as error:
+            # The log is where one looks for it; a person at the terminal gets the line and the way there.
+            traceback.print_exc()
+            raise UnexpectedError(f"{type(error).__name__}: {error}; the traceback is in {log}") from error
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

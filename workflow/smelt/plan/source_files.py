@@ -5,19 +5,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from smelt.plan.manifest import sha256_file, write_atomically
+from smelt.plan.manifest import canonical, sha256_file, sha256_text, write_atomically
 from smelt.plan.settings.source import FileSource
 
 MEMORY = Path(".snakemake") / "smelt-files.json"
 """Digests by path, size and time of change, so that large files are read once and not at every start."""
 
+MOST_NAMED = 50
+"""Files of a source that a spec lists one by one; more have one digest together, since a spec must fit into a command line."""
+
 
 def file_digests(settings: dict[str, Any]) -> dict[str, str]:
     """Path as the source names it → sha256, for all file sources anywhere in `settings`. Raises DataError for what is not there."""
-    found = {}
+    found: dict[str, str] = {}
     for source in _file_sources(settings):
-        for name, path in source.files():
-            found[f"{source.path}: {name}"] = _digest(path)
+        digests = {name: _digest(path) for name, path in source.files()}
+        if len(digests) > MOST_NAMED:
+            digests = {f"{len(digests)} files": sha256_text(canonical(digests))}
+        found |= {f"{source.path}: {name}": digest for name, digest in digests.items()}
     return found
 
 
