@@ -121,3 +121,37 @@ def converted(
     return node(
         root, "convert", "tiny", {"tied": True, "parameters": model.num_parameters()}, {"tokenizer": tokenizer_node}
     )
+
+
+def shards(
+    root: Path, documents: dict[str, list[str]] | None = None, tokenizer_node: str = "tiny-0000000000"
+) -> Manifest:
+    """A shards node of the tiny tokenizer. The default texts give splits of some hundred tokens."""
+    import numpy as np
+
+    from smelt.data.shard import ShardWriter, token_type
+    from smelt.data.words import count_words
+
+    rng = random.Random(7)
+    made = {
+        split: [sentence(rng, POSITIVE + NEGATIVE, rng.randrange(3, 30)) for _ in range(count)]
+        for split, count in (("train", 60), ("valid", 10), ("test", 12))
+    }
+    words = tokenizer()
+    directory = root / "shards" / "tiny-0000000000"
+    directory.mkdir(parents=True)
+    splits = {}
+    for split, texts in {**made, **(documents or {})}.items():
+        # So small that a split takes several shards.
+        with ShardWriter(directory, split, token_type(len(words)), 400, {}) as writer:
+            for text in texts:
+                writer.add(np.array([*words.encode(text, add_special_tokens=False), words.eos_token_id]))
+        splits[split] = {
+            "tokens": sum(record["tokens"] for record in writer.records),
+            "documents": len(texts),
+            "bytes": sum(len(text.encode()) for text in texts),
+            "words": sum(count_words(text) for text in texts),
+            "shards": writer.records,
+        }
+    facts = {"dtype": "<u2", "eos": 2, "vocab_size": len(words), "tokenizer": tokenizer_node, "splits": splits}
+    return node(root, "shards", "tiny", facts)

@@ -71,6 +71,11 @@ def encode_dialogues(tokenizer: Any, rows: list[dict[str, Any]], max_length: int
     return result
 
 
+def encode_prompt(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
+    """Token ids after which the model is to answer."""
+    return [*(token for turn in _turns(tokenizer, messages) for token in turn.ids), tokenizer.bos_token_id]
+
+
 @dataclass(frozen=True)
 class _Turn:
     message: dict[str, str]

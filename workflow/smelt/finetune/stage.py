@@ -22,19 +22,18 @@ def run(job: Job) -> Product:
     settings = Finetuning.model_validate({"task": job.input("task").id, **job.settings})
     device = prepare(settings.cpu_threads, job.options.get("gpus", 0))
 
-    from transformers import AutoConfig, AutoTokenizer
-
     from smelt.finetune.examples import read_examples
     from smelt.finetune.network import build, max_length_of
     from smelt.finetune.product import save_model
+    from smelt.models.loading import load_config, load_tokenizer
 
     convert = job.input("convert")
-    tokenizer = AutoTokenizer.from_pretrained(convert.directory / "hf", local_files_only=True)
-    length = max_length_of(AutoConfig.from_pretrained(convert.directory / "hf", local_files_only=True), settings)
+    tokenizer = load_tokenizer(convert, "hf")
+    length = max_length_of(load_config(convert), settings)
     data = read_examples(job.input("task"), tokenizer, settings, length)
     job.say(f"{data.kind}: " + "; ".join(f"{split} {_counts(counts)}" for split, counts in data.counts.items()))
 
-    model = build(convert, settings, data.labels, tokenizer)
+    model = build(convert, settings, data.labels, tokenizer.pad_token_id)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     job.say(f"{trainable:,} of {parameters:,} parameters learn ({settings.method}, {settings.init} weights)")

@@ -22,9 +22,13 @@ def next_token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tenso
     Returns:
         [batch, length - 1] fp32 nats, 0 where the label is -100.
     """
-    before, after = logits[:, :-1], labels[:, 1:]
-    losses = cross_entropy(before.reshape(-1, before.shape[-1]).float(), after.reshape(-1), reduction="none")
-    return losses.view(after.shape)
+    return target_losses(logits[:, :-1], labels[:, 1:])
+
+
+def target_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Cross entropy place by place: logits [batch, length, vocabulary], targets [batch, length] → [batch, length] fp32 nats."""
+    losses = cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1), reduction="none")
+    return losses.view(targets.shape)
 
 
 @torch.no_grad()

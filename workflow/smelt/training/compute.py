@@ -22,8 +22,17 @@ ENVIRONMENT = {
 }
 
 
+def set_environment(cpu_threads: int, gpus: int = 0) -> None:
+    """For this process and its children; libraries read it when they are imported."""
+    os.environ.update(ENVIRONMENT)
+    if gpus == 0:
+        os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(cpu_threads)
+
+
 def prepare(cpu_threads: int, gpus: int = 0) -> "torch.device":
-    """Set threads and environment for this process and its children.
+    """Set environment and threads of this process.
 
     Returns:
         The first GPU if any was granted (`gpus` > 0), else the CPU.
@@ -31,11 +40,7 @@ def prepare(cpu_threads: int, gpus: int = 0) -> "torch.device":
     Raises:
         DataError: if a GPU was granted and torch sees none.
     """
-    os.environ.update(ENVIRONMENT)
-    if gpus == 0:
-        os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(cpu_threads)
+    set_environment(cpu_threads, gpus)
     import torch
 
     torch.set_num_threads(cpu_threads)

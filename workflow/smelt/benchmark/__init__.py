@@ -1,0 +1,1 @@
+"""Speed and memory of training steps by precision and method."""
