@@ -164,5 +164,7 @@ def _short(digest: str | None) -> str | None:
 
 
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical(value)
+    if isinstance(value, str):
+        return value if len(value) <= 300 else value[:297] + "…"
+    text = canonical(value)
     return text if len(text) <= 100 else text[:97] + "…"
