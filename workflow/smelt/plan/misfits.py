@@ -7,6 +7,7 @@ from smelt.plan.config import Block, Configuration
 from smelt.plan.errors import DataError
 from smelt.plan.settings.experiment import Experiment
 from smelt.plan.settings.source import FileSource
+from smelt.plan.source_files import readable_files
 from smelt.plan.stages import STAGES
 
 SINGLE = {
@@ -65,7 +66,7 @@ def _absent_files(configuration: Configuration, block: Block) -> Iterator[str]:
         for position, source in enumerate(data.value.sources if data else []):
             if data and isinstance(source, FileSource):
                 try:
-                    source.files()
+                    readable_files(source)
                 except DataError as error:
                     yield f"{configuration.where((section, data.origin, 'sources', position, 'path'))}: {error}"
 
