@@ -3,6 +3,8 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -158,6 +160,29 @@ def test_results_that_were_moved_elsewhere_still_read(session_results, node, tmp
     shutil.copytree(node.directory, tmp_path / "moved here")
     moved = Manifest.read(tmp_path / "moved here" / "manifest.json")
     TokenStream(moved, "train").verify()
+
+
+def test_memory_does_not_grow_with_the_corpus(results):
+    """In batches and shards that are small, so that a corpus that is not is soon made."""
+    nodes = upstream(results)
+    program = (
+        "import sys, resource, itertools\n"
+        "from pathlib import Path\n"
+        "import smelt.data.encoder as encoder; from smelt.data.shard import ShardWriter\n"
+        "from smelt.data.documents import read_documents; from smelt.plan.manifest import Manifest\n"
+        "encoder.BATCH, corpus = 2**17, Path(sys.argv[2])\n"
+        "rows = itertools.chain.from_iterable(read_documents(corpus) for _ in range(int(sys.argv[4])))\n"
+        "loaded = encoder.Encoder.load(Manifest.read(Path(sys.argv[1])))\n"
+        "with ShardWriter(Path(sys.argv[3]), 'train', loaded.dtype, 2**18, {}) as writer:\n"
+        "    for _, ids in loaded.encode_documents(rows, 2): writer.add(ids)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    peaks = []
+    for times in (16, 64):
+        given = [nodes["tokenizer"].path, nodes["corpus"].file("train.jsonl.zst"), results.root, str(times)]
+        ran = subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=True)
+        peaks.append(int(ran.stdout))
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 @pytest.mark.parametrize("size", [0, 1023, 512 * 2**20 + 1])
