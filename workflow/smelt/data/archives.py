@@ -174,7 +174,7 @@ def _zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str, bud
 
 
 def _copied(stream: BinaryIO) -> tempfile.SpooledTemporaryFile[bytes]:
-    file = tempfile.SpooledTemporaryFile(IN_MEMORY)
+    file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - the caller closes it
     with storing(Path(tempfile.gettempdir())):
         shutil.copyfileobj(stream, file, CHUNK)
     file.seek(0)
@@ -200,9 +200,12 @@ def _tar_stream(archive: tarfile.TarFile, info: tarfile.TarInfo, place: str) -> 
 
     def next_piece() -> bytes:
         nonlocal left
-        piece = opened.read(min(CHUNK, left)) if left else b""
+        try:
+            piece = opened.read(min(CHUNK, left)) if left else b""
+        except tarfile.TarError:
+            piece = b""
         if left and not piece:
-            raise DataError(f"{place} → {info.name}: cut off, {left:,} bytes are missing; fetch the file again")
+            raise DataError(f"{place} → {info.name}: cut off, up to {left:,} bytes are missing; fetch the file again")
         left -= len(piece)
         return piece
 

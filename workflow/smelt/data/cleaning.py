@@ -100,4 +100,4 @@ def repeated_ngrams(text: str) -> float:
     """Share of the 10-grams of units (see `shingles.units`) that were there before in the text."""
     found = units(text)
     grams = [" ".join(found[start : start + NGRAM]) for start in range(len(found) - NGRAM + 1)]
-    return 1 - len({xxhash.xxh3_64_intdigest(gram) for gram in grams}) / len(grams) if grams else 0.0
+    return 1 - len({xxhash.xxh3_64_intdigest(gram.encode()) for gram in grams}) / len(grams) if grams else 0.0

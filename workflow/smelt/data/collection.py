@@ -12,6 +12,7 @@ from typing import Any
 from smelt.data.dedup import Groups, near_groups
 from smelt.data.documents import DocumentWriter, read_documents
 from smelt.data.split import SPLITS, check_splits, split_of
+from smelt.data.words import count_words
 from smelt.plan.errors import DataError
 from smelt.plan.settings.corpus import Deduplication, Splits
 
@@ -148,7 +149,7 @@ class Collection:
                 counts["rows"][split] += 1
                 counts["bytes"][split] += len(text.encode())
                 counts["characters"][split] += len(text)
-                counts["words"][split] += len(text.split())
+                counts["words"][split] += count_words(text)
                 if "label" in row:
                     labels[split][row["label"]] += 1
         return Written(**counts, labels=labels, near=clusters.card(self.deduplication))

@@ -189,8 +189,8 @@ def _telling(patience: Patience) -> Iterator[None]:
         ) from None
     except requests.exceptions.Timeout:
         raise _Later(f"no answer within {patience.connect:g} s, or silence of {patience.silence:g} s") from None
-    except urllib3.exceptions.IncompleteRead as error:
-        raise _Later(f"broke off, {error.expected:,} bytes were still to come") from None
+    except urllib3.exceptions.ProtocolError:
+        raise _Later("broke off before its end") from None
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise _Later(cause(error)) from None
 

@@ -22,8 +22,10 @@ EMPTY_RIGHT = re.compile(r"[\s,;:，；：]+([)）])")
 EMPTY_BRACKETS = re.compile(r"[^\S\n]?(?:\(\)|（）|\[\])")
 SPACES = re.compile(r"[^\S\n]+")
 SPACE_BEFORE_STOP = re.compile(r" +([,.;:])(?=\s)")
-BLOCKS = ("br", "p", "div", "blockquote", "li", "dd", "dt", "hr", "poem", "center")
-"""Tags that begin a line of their own."""
+BREAKS = ("br", "hr")
+"""Tags that end a line."""
+BLOCKS = ("p", "div", "blockquote", "li", "dd", "dt", "poem", "center")
+"""Tags that stand on lines of their own."""
 HIDDEN = {*UNSEEN.split("|"), "table", "references", "noinclude"}
 ALWAYS_HIDDEN = ("file", "image", "category", "media")
 """Prefixes of links that work in every wiki, whatever its language."""
@@ -122,6 +124,8 @@ class _Renderer:
         if name in HIDDEN:
             self.counts["notes, formulas and galleries left out" if name != "table" else "tables left out"] += 1
             return ""
+        if name in BREAKS:
+            return "\n"
         inner = self.text(node.contents)
         # The marks of lists (*, #, :, ;) already stand at the beginning of a line.
         return f"\n{inner}\n" if name in BLOCKS and not node.wiki_markup else inner

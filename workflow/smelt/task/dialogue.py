@@ -16,8 +16,8 @@ MAIL = re.compile(
     r"[^\s@]@[^\s@]+\.[^\W\d_]{2}|(?:\(at\)|\[at\])\s*[\w-]+\s*(?:\.|\(dot\)|\[dot\])\s*[^\W\d_]{2}", re.IGNORECASE
 )
 """What looks like an e-mail address, also in a spelling that hides it from machines."""
-PHONE = re.compile(r"(?<![\w.])(?:\+|\(?\d)(?:[ ().\u2010-\u2015/-]{0,2}\d){6,14}(?!\w)")
-"""Seven to fifteen digits (the most that E.164 allows) with at most two separators between. It also meets some numbers that are
+PHONE = re.compile(r"(?<![\w.])(?!\d+\.\d+(?![\d.-]))(?:\+|\(?\d)(?:[ ().\u2010-\u2015/-]{0,2}\d){6,14}(?!\w)")
+"""Seven to fifteen digits (the most that E.164 allows) with at most two separators between, but no decimal number. It also meets some numbers that are
 none; leaving those out costs little."""
 
 DIGIT = re.compile(r"\d")

@@ -30,16 +30,16 @@ def read(entry: Entry, settings: Any) -> Iterator[Record]:
     start = stream.peek(PEEKED)[:PEEKED]
     if b"<mediawiki" not in start or b"<!DOCTYPE" in start:
         raise DataError(f"{entry.place}: does not begin as a MediaWiki XML dump does; check `format` and `member`")
-    number, page = 0, None
+    page = None
     try:
         dump = mwxml.Dump.from_file(stream)
         prefixes = [
             space.name for space in dump.site_info.namespaces or [] if space.id in FILES_AND_CATEGORIES and space.name
         ]
-        for number, page in enumerate(dump.pages, 1):
+        for page in dump.pages:
             yield _record(entry, page, prefixes)
     except (MalformedXML, ParseError, UnicodeDecodeError) as error:
-        last = f"after page {number} ({page.title!r})" if page is not None else "before the first page"
+        last = f"after the page {page.title!r}" if page is not None else "before the first page"
         raise DataError(f"{entry.place}: cut off or damaged {last}: {error}; fetch the dump again") from None
 
 

@@ -79,7 +79,7 @@ class Classification(_Task):
     """Column or key of the text."""
     label: Label
     """Where the label comes from."""
-    deduplication: Deduplication = Deduplication(threshold=0.6, shingle=2)
+    deduplication: Deduplication = Deduplication(threshold=0.5, shingle=2)
     """What counts as a copy and what becomes of it. Copies that disagree on the label are all dropped."""
 
     @field_validator("columns")

@@ -1,5 +1,6 @@
 """What every format of dialogue yields, and how rows are made of it."""
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ def alternating(turns: list[Turn]) -> list[Turn]:
 
 def pairs(turns: list[Turn]) -> Iterator[list[Turn]]:
     """Each turn with the one that answers it."""
-    yield from map(list, zip(turns, turns[1:], strict=False))
+    yield from map(list, itertools.pairwise(turns))
 
 
 def windows(turns: list[Turn], longest: int) -> Iterator[list[Turn]]:
