@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,6 +20,8 @@ class Checkout:
     """A copy of the files that git tracks (as they are now), in which snakemake and smelt are called as a person would."""
 
     path: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the environment in which commands run, beside those that are there."""
 
     @classmethod
     def make(cls, path: Path) -> "Checkout":
@@ -51,24 +53,31 @@ class Checkout:
         return ["--configfile", str(self.path / MINI)]
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(self.path / "workflow")}
+        return {**os.environ, "PYTHONPATH": str(self.path / "workflow"), **self.variables}
+
+    def command(self, *arguments: str) -> list[str]:
+        """`snakemake --profile profiles/local …`"""
+        profile = str(self.path / "profiles" / "local")
+        entry = str(self.path / "Snakefile")
+        return [sys.executable, "-m", "snakemake", "-s", entry, "--profile", profile, *arguments]
 
     def snakemake(
         self, *arguments: str, cwd: Path | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """`snakemake --profile profiles/local …`, from the checkout or from `cwd`."""
-        profile = str(self.path / "profiles" / "local")
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "-s",
-            str(self.path / "Snakefile"),
-            "--profile",
-            profile,
-            *arguments,
-        ]
-        return self.run(command, cwd, check)
+        return self.run(self.command(*arguments), cwd, check)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A snakemake in the background, in a process group of its own; what it prints goes to `printed.txt`."""
+        with (self.path / "printed.txt").open("ab") as file:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.path,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def smelt(self, *arguments: str, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.run([sys.executable, "-m", "smelt", *arguments], cwd, check)
@@ -80,6 +89,13 @@ class Checkout:
         if check:
             assert done.returncode == 0, f"{command}\n{done.stdout[-5000:]}\n{done.stderr[-5000:]}"
         return done
+
+    def node(self, name: str) -> Path:
+        """The folder of the node `stage/label`; there must be one."""
+        stage, _, label = name.partition("/")
+        found = [path for path in self.results.glob(f"{stage}/{label}-*") if path.name.rpartition("-")[0] == label]
+        assert len(found) == 1, f"{name}: {found}"
+        return found[0]
 
     def would_run(self, *arguments: str, cwd: Path | None = None) -> set[str]:
         """`stage/node`, or `experiment/name` for a view, of each job that `snakemake -n` would run."""

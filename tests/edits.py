@@ -55,12 +55,7 @@ class Place:
         return ["--configfile", *map(str, files), *where]
 
     def node(self, name: str) -> Path:
-        """The folder of the node `stage/label`."""
-        stage, _, label = name.partition("/")
-        (found,) = [
-            path for path in (self.results / stage).iterdir() if re.fullmatch(rf"{label}-[0-9a-f]{{10}}", path.name)
-        ]
-        return found
+        return Checkout(self.directory or self.checkout.path).node(name)
 
     def config(self, old: str, new: str) -> None:
         self.checkout.replace(str(MINI), old, new)
