@@ -1,9 +1,11 @@
 """Work on several processes: same results, in order, and no silence when a process dies."""
 
+import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +64,35 @@ def test_items_are_read_as_they_are_needed() -> None:
     assert [next(results) for _ in range(8)] == [2, 4, 6, 8, 10, 12, 14, 16]
     results.close()
     assert taken < 100
+
+
+def _stay(number: int) -> int:
+    (Path(os.environ["PIDS"]) / str(os.getpid())).touch()
+    time.sleep(60)
+    return number
+
+
+def _run_for_long() -> None:
+    list(ordered_map(_stay, range(60), 2, heavy))
+
+
+def alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIDS", str(tmp_path))
+    parent = multiprocessing.get_context("spawn").Process(target=_run_for_long)
+    parent.start()
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    parent.kill()
+    parent.join(10)
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
