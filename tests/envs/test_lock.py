@@ -23,6 +23,7 @@ CALLED_NOT_IMPORTED = {
     "ruff": "make check",
     "setuptools": "the build backend of pyproject.toml",
     "snakefmt": "make check",
+    "snakemake": "the workflow; workflow/Snakefile imports it",
     "snakemake-executor-plugin-slurm": "a Snakemake plugin, chosen in profiles/slurm",
     "tensorboard": "torch.utils.tensorboard imports it",
     "types-pyyaml": "type stubs for mypy",
