@@ -1,6 +1,7 @@
 """The lock is exact, whole, the same for every platform, and in step with what the code imports."""
 
 import ast
+import functools
 import re
 import sys
 from importlib import metadata
@@ -24,7 +25,7 @@ CALLED_NOT_IMPORTED = {
     "setuptools": "the build backend of pyproject.toml",
     "snakefmt": "make check",
     "snakemake": "the workflow; workflow/Snakefile imports it",
-    "snakemake-executor-plugin-slurm": "a Snakemake plugin, chosen in profiles/slurm",
+    "snakemake-executor-plugin-slurm": "a Snakemake plugin",
     "tensorboard": "torch.utils.tensorboard imports it",
     "types-pyyaml": "type stubs for mypy",
     "types-requests": "type stubs for mypy",
@@ -45,6 +46,7 @@ def requirements(path: Path) -> dict[str, str]:
     return found
 
 
+@functools.cache
 def imported() -> dict[str, str]:
     """Third-party package that some module or test of ours imports → one such file."""
     owners = metadata.packages_distributions()
