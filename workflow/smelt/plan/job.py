@@ -273,7 +273,7 @@ def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
         if not keeps_state:
             raise Interrupted(f"{job.stage} {job.id}: stopped by {signal.Signals(number).name}")
         if first:
-            job.say(f"{signal.Signals(number).name}: finishing the step, then saving")
+            _say_in_handler(job, f"{signal.Signals(number).name}: finishing the step, then saving")
 
     before = {number: signal.signal(number, request) for number in STOP_SIGNALS}
     if snakemake := os.environ.get("SMELT_WATCH_PARENT"):
@@ -283,6 +283,16 @@ def _signals(job: Job, keeps_state: bool) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _say_in_handler(job: Job, text: str) -> None:
+    """`job.say` past the buffers: a print that the signal interrupted may hold them, and they refuse to be entered twice."""
+    for stream, line in ((sys.stdout, text), (job.terminal, f"[{job.stage} {job.id}] {text}")):
+        if stream is not sys.stderr:
+            with contextlib.suppress(
+                OSError
+            ):  # no descriptor, or a terminal that is gone: the signal counts all the same
+                os.write(stream.fileno(), f"{line}\n".encode())
 
 
 def this_process() -> str:
