@@ -245,11 +245,13 @@ def files() -> dict[Path, str]:
 
 def main(check: bool) -> int:
     """Write the files, or say which are out of step (exit code 1)."""
-    stale = [path for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
+    stale = {
+        path: text for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
         if check:
             print(f"{path.relative_to(ROOT)}: out of step with the settings classes; run: smelt docs")
         else:
-            write_atomically(path, files()[path])
+            write_atomically(path, text)
             print(f"wrote {path.relative_to(ROOT)}")
     return 1 if check and stale else 0
