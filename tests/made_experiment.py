@@ -102,7 +102,7 @@ def make_pretrained(root: Path, seed: int = 0, licence: str = "CC BY-SA 3.0") ->
              for name, t, d, b, w in (("train", 727_300, 96, 2_655_020, 420_113), ("valid", 31_544, 5, 111_922, 18_220), ("test", 33_020, 5, 120_004, 19_001))}  # fmt: skip
     made.add(
         "shards", "shards", "wiki", {"dtype": "auto"},
-        {"dtype": "uint16", "eos": 2, "vocab_size": 2048, "tokenizer": made.nodes["tokenizer"].id, "splits": split}, seconds=1.4,
+        {"dtype": "<u2", "eos": 2, "vocab_size": 2048, "tokenizer": made.nodes["tokenizer"].id, "splits": split}, seconds=1.4,
         corpus="corpus", tokenizer="tokenizer",
     )  # fmt: skip
     curve = []
@@ -158,7 +158,7 @@ def make_experiment(root: Path, seed: int = 0, said: str = SAID, licence: str = 
     made = make_pretrained(root, seed, licence)
     made.add(
         "reviews", "task", "reviews", {"kind": "classification", "sources": [{"kind": "url", "url": "https://me:secret@example.org/reviews.tsv", "licence": "MIT", "provenance": ""}]},
-        {"kind": "classification", "labels": ["negative", "positive"], "rows": {"train": 8058, "valid": 1007, "test": 1007}, "dropped": {"exact_duplicate": 12, "near_zero": 483}},
+        {"kind": "classification", "labels": ["negative", "positive"], "rows": {"train": 8058, "valid": 1007, "test": 1007}, "rows by label": {"train": {"negative": 4040, "positive": 4018}, "valid": {"negative": 505, "positive": 502}, "test": {"negative": 499, "positive": 508}}, "dropped": {"exact_duplicate": 12, "near_zero": 483}},
         files={"card.json": "{}\n"}, seconds=3.9,
     )  # fmt: skip
     made.add(

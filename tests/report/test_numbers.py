@@ -7,7 +7,7 @@ from smelt.report.numbers import brief, compact, duration, number, quantity, rea
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0"), (1234567, "1,234,567"), (0.0, "0.0000"), (0.66666, "0.6667"), (2.2461, "2.246"), (67.2, "67.20"), (562.12, "562.1"),
+    [(0, "0"), (1234567, "1,234,567"), (0.0, "0"), (0.66666, "0.6667"), (2.2461, "2.246"), (67.2, "67.20"), (562.12, "562.1"),
      (18220.4, "18,220"), (2.0e-7, "2.00e-07"), (-3.5, "-3.500"), (True, "True")],
 )  # fmt: skip
 def test_a_number_keeps_about_four_digits(value, shown):

@@ -39,8 +39,8 @@ def write(path: Path, prefix: str, entries: Iterable[Entry], level: int, told: C
                     raise DataError(f"{entry.source}: could not be read or packed ({error})") from error
                 if source.digest.hexdigest() != entry.sha256:
                     raise DataError(
-                        f"{entry.source if isinstance(entry.source, Path) else entry.name}: its content differs from its sha256; "
-                        "remove the node's manifest, so that snakemake makes the node again"
+                        f"{entry.source if isinstance(entry.source, Path) else entry.name}: its content differs from its sha256: altered, "
+                        "or still changing; remove its node's manifest, so that snakemake makes the node again"
                     )
 
 

@@ -40,7 +40,8 @@ def code(root: Path, prefix: str = "code") -> Code:
             continue  # removed in the working tree, which is what counts
         # A link becomes the file that it leads to: an archive without links is safe to unpack.
         if path.is_file() and path.resolve().is_relative_to(root.resolve()):
-            found.entries.append(Entry.of_path(f"{prefix}/{name}", path, executable))
+            # Read at once, so that an edit while the models are packed does no harm.
+            found.entries.append(Entry.of_bytes(f"{prefix}/{name}", path.read_bytes(), executable))
         else:
             found.left_out.append(name)
     return found

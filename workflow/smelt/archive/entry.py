@@ -37,8 +37,8 @@ class Entry:
         return cls(name, len(content), hashlib.sha256(content).hexdigest(), content, executable)
 
     @classmethod
-    def of_path(cls, name: str, path: Path, executable: bool = False) -> "Entry":
-        return cls(name, path.stat().st_size, sha256_file(path), path, executable)
+    def of_path(cls, name: str, path: Path) -> "Entry":
+        return cls(name, path.stat().st_size, sha256_file(path), path)
 
     @classmethod
     def of_listed(cls, name: str, node: Manifest, file: str) -> "Entry":

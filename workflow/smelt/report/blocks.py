@@ -82,6 +82,7 @@ class Terms:
     pairs: Sequence[tuple[str, str]]
     sources: Sequence[Manifest] = ()
     note: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)

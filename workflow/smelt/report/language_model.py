@@ -23,9 +23,9 @@ def model_sections(nodes: Nodes, settings: Report) -> list[Section]:
     blocks += [_converted(node) for node in nodes.of("convert")]
     for node in nodes.of("evaluate"):
         if nodes.above(node, "finetune") is None:
-            blocks.append(_scores(node))
             if pairs := measured_figures(node):
                 blocks.append(Terms(f"Measured on {label(node)}", pairs, [node], ONE_RUN))
+            blocks.append(_scores(node))
     return [Section("model", "Language model", blocks, "Trained from random weights on the corpus alone.")]
 
 

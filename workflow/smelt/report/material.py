@@ -13,6 +13,8 @@ from smelt.report.scores import named_figures
 
 SIZES = ("documents", "words", "characters", "bytes")
 CARD, LONGEST = "card.json", 8
+TYPES = {"<u2": "uint16", "<u4": "uint32"}
+"""numpy's short names as people know them."""
 FEW = 5
 """Labels that get a column of their own."""
 SPLITS = ("train", "valid", "test")
@@ -103,7 +105,7 @@ def _task(node: Manifest) -> list[Any]:
     splits = _splits(facts["rows"])
     rows: list[list[str]] = [[split, number(facts["rows"][split])] for split in splits]
     by_label = facts.get("rows by label") or {}
-    if 0 < len(labels) <= FEW:
+    if by_label and len(labels) <= FEW:
         columns += [Column(str(name)) for name in labels]
         for row, split in zip(rows, splits, strict=True):
             row += [number(by_label.get(split, {}).get(name, 0)) for name in labels]
@@ -135,5 +137,5 @@ def _shards(node: Manifest) -> Table:
         ratio = number(about["bytes"] / about["tokens"]) if about["tokens"] else None
         rows.append([split, number(about["tokens"]), number(about["documents"]), ratio])
     files = sum(len(about["shards"]) for about in splits.values())
-    note = f"{number(files)} LMDB files of {node.facts['dtype']}; each document ends with the end token."
+    note = f"{number(files)} LMDB files of {TYPES.get(node.facts['dtype'], node.facts['dtype'])}; each document ends with the end token."
     return Table(f"Shards {label(node)}", columns, rows, [node], note)

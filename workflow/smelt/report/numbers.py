@@ -16,12 +16,12 @@ def number(value: Any) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if isinstance(value, int) or (float(value).is_integer() and 1_000 <= abs(value) < 1e15):
+    if isinstance(value, int) or value == 0 or (float(value).is_integer() and 1_000 <= abs(value) < 1e15):
         return f"{int(value):,}"
     size = abs(value)
     if not math.isfinite(value):
         return str(value)
-    if size != 0 and (size < 1e-4 or size >= 1e15):
+    if size < 1e-4 or size >= 1e15:
         return f"{value:.2e}"
     if size >= 1_000:
         return f"{value:,.0f}"

@@ -66,7 +66,7 @@ def _made(nodes: Nodes) -> Table:
         Column("made from", False, kind="refs"),
         Column("started (UTC)", False, kind="still"),
         Column("took"),
-        Column("commit", False),
+        Column("commit", False, kind="still"),
     ]
     columns += [Column("on", False, kind="still")]
     longest = max((node.provenance.get("seconds", 0.0) for node in nodes.all), default=0.0) or 1.0
@@ -122,7 +122,11 @@ def _software(nodes: Nodes) -> list[Terms]:
     several = len(groups) > 1
     return [
         Terms(
-            "Software and machine" + (f" {index}" if several else ""), list(pairs), found, "Set by the lock in envs/."
+            "Software and machine" + (f" {index}" if several else ""),
+            list(pairs),
+            found,
+            "Set by the lock in envs/.",
+            wide=True,
         )
         for index, (pairs, found) in enumerate(groups.items(), 1)
     ]

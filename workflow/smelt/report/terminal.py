@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+TOLD = ("pretrain", "finetune", "evaluate", "benchmark")
+"""Stages whose figures are results; those of data and tokens would push them off the screen."""
+
+
 def show(summary_path: Path, console: "Console | None" = None) -> None:
     """Print the figures and the path of the page beside them.
 
@@ -23,7 +27,10 @@ def show(summary_path: Path, console: "Console | None" = None) -> None:
 
     console = console or Console()
     summary = _read(summary_path)
-    console.print(table(summary))
+    figures = [figure for figure in summary["figures"] if figure["stage"] in TOLD]
+    console.print(table({**summary, "figures": figures}))
+    if left := len(summary["figures"]) - len(figures):
+        console.print(f"and {left} of data and tokens: {summary_path.name} has all, the report shows them")
     page = summary_path.with_name("report.html")
     if page.exists():
         # Printed bare and whole: a path that is wrapped can't be clicked or copied.
