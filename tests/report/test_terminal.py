@@ -29,7 +29,7 @@ def test_a_reader_sees_each_result_and_below_it_its_references(report):
 def test_figures_of_data_are_counted_and_their_place_named(report):
     lines = printed(report.file("summary.json")).splitlines()
     # tokens per word and unknown rate of the tokenizer, the logit difference of the conversion
-    assert lines[-2] == "and 3 of data, tokens and conversion: summary.json has all, the report shows them"
+    assert lines[-2] == "and 3 of data, tokens and conversion, in summary.json and in the report"
 
 
 def test_it_ends_with_the_path_of_the_page_in_one_piece(report):

@@ -30,7 +30,7 @@ def show(summary_path: Path, console: "Console | None" = None) -> None:
     figures = [figure for figure in summary["figures"] if figure["stage"] in TOLD]
     console.print(table({**summary, "figures": figures}))
     if left := len(summary["figures"]) - len(figures):
-        console.print(f"and {left} of data, tokens and conversion: {summary_path.name} has all, the report shows them")
+        console.print(f"and {left} of data, tokens and conversion, in {summary_path.name} and in the report")
     page = summary_path.with_name("report.html")
     if page.exists():
         # Printed bare and whole: a path that is wrapped can't be clicked or copied.
