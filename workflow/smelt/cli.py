@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt import __version__
-from smelt.plan.errors import SmeltError
+from smelt.plan.errors import SmeltError, storage_error
 
 if TYPE_CHECKING:
     from smelt.plan.plan import Plan
@@ -222,7 +222,21 @@ def main(argv: list[str] | None = None) -> int:
     _tools(commands)
     arguments = parser.parse_args(argv)
     try:
-        return arguments.call(arguments)
+        code = arguments.call(arguments)
+        sys.stdout.flush()
+        return code
     except SmeltError as error:
         print(f"smelt: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; without this, Python complains once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        told = storage_error(error)
+        if told is None:
+            raise
+        print(f"smelt: {told}", file=sys.stderr)
+        return told.exit_code
+    except KeyboardInterrupt:
+        return 130

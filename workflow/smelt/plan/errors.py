@@ -1,5 +1,7 @@
 """The few errors that smelt raises for a person to read. Each message names the place, the value and the way out."""
 
+import errno
+
 
 class SmeltError(Exception):
     """Something a person can mend. The command line prints the message alone and exits with `exit_code`."""
@@ -38,3 +40,28 @@ class UnexpectedError(SmeltError):
     """A failure that smelt did not foresee, whose traceback stands in the job's log."""
 
     exit_code = 70  # EX_SOFTWARE
+
+
+class StorageError(SmeltError):
+    """A disk that is full or can't be written."""
+
+    exit_code = 74  # EX_IOERR
+
+
+_REMEDIES = {
+    errno.ENOSPC: "make room there, or use another --directory",
+    errno.EDQUOT: "make room there, or use another --directory",
+    errno.EROFS: "mount it so that it can be written, or use another --directory",
+    errno.EACCES: "mend its permissions, or use another --directory",
+    errno.EPERM: "mend its permissions, or use another --directory",
+    errno.ENOTDIR: "a file stands where a folder is wanted; move it away, or use another --directory",
+    errno.EEXIST: "it is in the way; move it away, or use another --directory",
+    errno.ENAMETOOLONG: "choose shorter names, or use another --directory",
+}
+
+
+def storage_error(error: OSError) -> StorageError | None:
+    """What a person can do about an error of the operating system; None if that is unknown."""
+    if error.errno not in _REMEDIES:
+        return None
+    return StorageError(f"{error.filename or 'writing'}: {error.strerror}; {_REMEDIES[error.errno]}")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from smelt.plan import provenance
-from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError, UnexpectedError
+from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError, UnexpectedError, storage_error
 from smelt.plan.manifest import (
     FORMAT,
     Manifest,
@@ -328,6 +328,10 @@ def _may_live(process: str) -> bool:
     return True
 
 
+def _unexpected(error: Exception, log: Path) -> UnexpectedError:
+    return UnexpectedError(f"{type(error).__name__}: {error}; the traceback is in {log}")
+
+
 @contextlib.contextmanager
 def _output_to(log: Path | None) -> Iterator[TextIO]:
     """Send stdout and stderr of this process and of its children to `log`; yield the terminal that was there before."""
@@ -346,10 +350,13 @@ def _output_to(log: Path | None) -> Iterator[TextIO]:
         except SmeltError as error:
             print(f"smelt: {error}")
             raise
+        except OSError as error:
+            traceback.print_exc()
+            raise storage_error(error) or _unexpected(error, log) from error
         except Exception as error:
             # The log is where one looks for it; a person at the terminal gets the line and the way there.
             traceback.print_exc()
-            raise UnexpectedError(f"{type(error).__name__}: {error}; the traceback is in {log}") from error
+            raise _unexpected(error, log) from error
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.plan import records, resources
 from smelt.plan.complaint import nearest
-from smelt.plan.errors import LockedError, SmeltError
+from smelt.plan.errors import LockedError, SmeltError, storage_error
 from smelt.plan.job import this_process
 from smelt.plan.plan import Node, Plan
 from smelt.plan.view import View
@@ -52,9 +52,9 @@ class Rules:
                     hold_folder(Path(".snakemake"))
                 records.bring_in_step(rules.plan, RESULTS, Path(".snakemake"))
             except OSError as error:
-                raise SmeltError(
-                    f"{error.filename or Path('.snakemake').absolute()}: {error.strerror}; use a --directory that can be written"
-                ) from None
+                if told := storage_error(error):
+                    raise told from None
+                raise
         return rules
 
     def node(self, stage: str, file: str) -> str:
