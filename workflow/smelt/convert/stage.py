@@ -70,7 +70,9 @@ def export(network: "PreTrainedModel", settings: Convert, tokenizer: Manifest, d
     """Write weights (sharded), configurations and tokenizer into `directory`. `network` is rounded to the exported type."""
     import torch
     from transformers import GenerationConfig
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     config = network.config
     network.to(getattr(torch, settings.dtype))
     config.dtype = settings.dtype
