@@ -159,8 +159,6 @@ def _rows(
 
 def _figures(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        figure(
-            "training_speed", "train", row["tokens_per_second"], "tokens/s", cell=f"{row['precision']} {row['method']}"
-        )
+        figure(f"training_speed_{row['precision']}_{row['method']}", "train", row["tokens_per_second"], "tokens/s")
         for row in rows
     ]

@@ -59,7 +59,7 @@ def tfidf_logistic(train: Split, valid: Split, test: Split) -> tuple[list[str], 
         seen, held = vectors.fit_transform(train.texts), vectors.transform(valid.texts)
         best, score, model = PENALTIES[0], -1.0, None
         for penalty in PENALTIES:
-            tried = LogisticRegression(C=penalty, max_iter=1000, tol=1e-3).fit(seen, train.labels)
+            tried = LogisticRegression(C=penalty, max_iter=1000, tol=1e-6).fit(seen, train.labels)
             accuracy = float(np.mean(tried.predict(held) == np.array(valid.labels)))
             if accuracy > score:
                 best, score, model = penalty, accuracy, tried
