@@ -38,7 +38,7 @@ format: setup ## write the format that check asks for
 	@$(IN) snakefmt Snakefile workflow
 
 bench: setup ## side-by-side benchmarks; records go to benchmarks/results/
-	@$(IN) for each in benchmarks/*.py; do python "$$each" || exit 1; done
+	@$(IN) for each in $$(grep -l __main__ benchmarks/*.py); do python "$$each" || exit 1; done
 
 docs: setup ## write what is generated from the settings: schema, reference page, annotated default
 	@$(IN) smelt docs
