@@ -7,10 +7,7 @@ rule experiment:
     message:
         "Gathering results/experiments/{wildcards.experiment}"
     input:
-        lambda wildcards: [
-            f"results/{ref}/manifest.json"
-            for ref in rules_of.view(wildcards.experiment).nodes
-        ],
+        lambda wildcards: [f"results/{ref}/manifest.json" for ref in rules_of.view(wildcards.experiment).nodes],
     output:
         "results/experiments/{experiment}/experiment.json",
     params:
