@@ -201,8 +201,8 @@ def test_a_misspelt_stage_under_resources_is_told(tmp_path):
 def test_a_sequence_longer_than_the_network_is_told_before_anything_runs(tmp_path):
     config = small()
     config["pretraining"]["short"]["sequence_length"] = 129
-    told = "'short' has sequence_length 129, but model 'mini' has max_position_embeddings 128"
-    assert told in only(tmp_path, config)
+    told = only(tmp_path, config)
+    assert "pretraining.short.sequence_length: 129 is more than max_position_embeddings 128 of model 'mini'" in told
 
 
 def test_no_experiment_at_all_is_an_error_and_not_a_quiet_success(tmp_path):
@@ -267,3 +267,51 @@ def test_checksums_and_addresses_are_checked_by_form(tmp_path):
     for position, told in enumerate(["'ftp://x/y' is no http or https address", "sha256", "has no checksum", "no name of a release file"]):  # fmt: skip
         assert f"corpora.en.sources[{position}]" in found
         assert told in found
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "asked", "told"),
+    [
+        (
+            "corpora",
+            "en",
+            {"gpus": 1},
+            "corpora.en.resources.gpus: corpus makes no use of it; it can be given threads, memory, minutes",
+        ),
+        (
+            "finetuning",
+            "sentiment",
+            {"zero_stage": 2},
+            "finetuning.sentiment.resources.zero_stage: finetune makes no use of it",
+        ),
+        (
+            "finetuning",
+            "sentiment",
+            {"gpus": 4},
+            "finetuning.sentiment.resources.gpus: 4: finetune runs on one GPU; write 1, or 0",
+        ),
+        (
+            "experiments",
+            "first",
+            {"shards": {"micro_batch": 2}},
+            "experiments.first.resources.shards.micro_batch: shards makes no use",
+        ),
+    ],
+)
+def test_a_resource_that_a_stage_makes_no_use_of_is_not_passed_over(tmp_path, section, name, asked, told):
+    config = small()
+    config[section][name]["resources"] = asked
+    assert told in only(tmp_path, config)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "keys"),
+    [
+        ("finetuning", "sentiment", {"max_length": 4096}),
+        ("experiments", "first", {"evaluate": {"sequence_length": 4096}}),
+    ],
+)
+def test_sequences_longer_than_the_network_are_told_wherever_they_stand(tmp_path, section, name, keys):
+    config = small()
+    config[section][name] |= keys
+    assert "4096 is more than max_position_embeddings 128 of model 'mini'" in only(tmp_path, config)

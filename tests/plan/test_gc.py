@@ -119,3 +119,15 @@ def test_an_experiment_file_without_experiments_is_refused(folder):
     write(folder / "config" / "experiments", {"corpora": {}}, "layer.yaml")
     with pytest.raises(ConfigError, match="there is no experiment"):
         gc.main(Path("results"), [[path] for path in gc.experiment_files(Path("config"))], delete=True)
+
+
+def test_the_view_of_an_experiment_that_is_gone_goes_and_what_a_person_put_there_stays(folder, capsys):
+    for name in ("gone", "kept"):
+        made = Path("results/experiments") / name
+        (made / "nodes" / "corpus").mkdir(parents=True)
+        (made / "nodes" / "corpus" / "en-0123456789").symlink_to("../../../../corpus/en-0123456789")
+        (made / "experiment.json").write_text("{}")
+    Path("results/experiments/kept/notes.txt").write_text("mine")
+    assert cli.main(["gc", "--delete"]) == 0
+    assert not Path("results/experiments/gone").exists()
+    assert [path.name for path in Path("results/experiments/kept").iterdir()] == ["notes.txt"]

@@ -10,6 +10,7 @@ import yaml
 
 from small_plan import load, small, write
 from smelt.plan import resources
+from smelt.plan.errors import SmeltError
 from smelt.plan.manifest import canonical
 from smelt.plan.plan import Plan
 from smelt.plan.stages import STAGES
@@ -222,7 +223,7 @@ def test_the_resolved_configuration_makes_the_same_nodes_again(tmp_path):
     config = small()
     config["pretraining"]["short"]["each"] = {"seed": [1, 2]}
     config["finetuning"]["sentiment"]["each"] = {"learning_rate": [1e-4, 3e-4]}
-    config["experiments"]["first"] |= {"pretraining": "short-seed2", "resources": {"evaluate": {"gpus": 2}}}
+    config["experiments"]["first"] |= {"pretraining": "short-seed2", "resources": {"evaluate": {"gpus": 0}}}
     config["experiments"]["other"] = {"like": "first", "pretraining": "short-seed1"}
     plan = load(tmp_path, config)
     resolved = plan.resolved("first")
@@ -328,8 +329,10 @@ def test_what_the_configuration_says_of_resources_wins(tmp_path):
     config["experiments"]["first"]["resources"] = {"pretrain": {"zero_stage": 3}}
     plan = load(tmp_path, config)
     (node,) = [node for node in plan.nodes.values() if node.stage == "pretrain"]
-    found = {what: resources.need(plan, node, what) for what in ("gpus", "memory", "zero_stage", "threads", "nodes")}
-    assert found == {"gpus": 0, "memory": 77, "zero_stage": 3, "threads": 5, "nodes": 1}
+    found = {
+        what: resources.need(plan, node, what) for what in ("gpus", "memory", "zero_stage", "threads", "budget_minutes")
+    }
+    assert found == {"gpus": 0, "memory": 77, "zero_stage": 3, "threads": 5, "budget_minutes": 0}
 
 
 def test_threads_are_those_of_the_arithmetic_where_there_is_any(tmp_path):
@@ -349,10 +352,24 @@ def test_every_stage_has_every_resource(plan, stage):
         "memory": 500,
         "minutes": 10,
         "gpus": 0,
-        "nodes": 1,
+        "budget_minutes": 0,
         "micro_batch": 0,
         "zero_stage": 0,
         "save_minutes": 1,
     }
     for what, bound in least.items():
         assert resources.need(plan, node, what) >= bound
+
+
+def test_a_spec_that_no_command_line_could_carry_is_told_with_the_way_out(tmp_path):
+    config = small()
+    (source,) = config["corpora"]["en"]["sources"]
+    config["corpora"]["en"]["sources"] = [
+        {**source, "url": f"https://a.example/{number}.txt"} for number in range(1500)
+    ]
+    plan = load(tmp_path, config)
+    node = next(node for node in plan.nodes.values() if node.stage == "corpus")
+    with pytest.raises(
+        SmeltError, match=r"corpus/en-.* bytes long, more than the 100,000 .* name many sources by one glob"
+    ):
+        _ = node.spec_text

@@ -148,8 +148,8 @@ def test_explain_gives_the_shape_that_it_promises(plan, results, tmp_path):
     assert all(set(each) == {"stage", "node", "why", "reaches", "seconds"} for each in found)
     assert found[0]["stage"] == "task"
     assert found[0]["why"] == [{"key": "settings.seed", "old": 1, "new": 5}]
-    reached = {ref.partition("/")[0] for ref in found[0]["reaches"]}
-    assert reached == {"finetune", "evaluate", "report", "archive"}
+    stages = {each["node"]: each["stage"] for each in found}
+    assert {stages[node] for node in found[0]["reaches"]} == {"finetune", "evaluate", "report", "archive"}
     assert found[-1] == {"stage": "experiment", "node": "first", "why": [{"key": "nodes", "old": "as listed", "new": "other nodes"}], "reaches": [], "seconds": None}  # fmt: skip
     json.dumps(found, allow_nan=False)
 

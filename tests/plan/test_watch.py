@@ -117,3 +117,9 @@ def test_watch_once_prints_and_leaves(plan, tmp_path, monkeypatch, capsys):
 def test_an_unknown_experiment_is_told_with_those_there_are(plan, tmp_path):
     with pytest.raises(SmeltError, match="no experiment is named 'frist'; the configuration has first"):
         watch.rows(plan, "frist", tmp_path)
+
+
+def test_a_measurement_of_the_validation_hides_neither_loss_nor_time_left(plan, pretrain):
+    metrics(pretrain, [10, 20, 40], json.dumps({"step": 40, "total": 100, "valid_loss": 4.0, "time": NOW}) + "\n")
+    found = row(plan, pretrain)
+    assert (found.loss, found.tokens_per_second, found.seconds_left) == (4.2, 800.0, pytest.approx(120))

@@ -16,7 +16,6 @@ rule benchmark:
         mem_mb=need("benchmark", "memory"),
         runtime=need("benchmark", "minutes"),
         gpu=need("benchmark", "gpus"),
-        micro_batch=need("benchmark", "micro_batch"),
     shell:
         "exec smelt benchmark --spec {params.spec:q} --out {output.manifest:q} --log {log:q} --threads {threads}"
-        " --gpus {resources.gpu} --micro-batch {resources.micro_batch}"
+        " --gpus {resources.gpu}"

@@ -16,7 +16,6 @@ rule evaluate:
         mem_mb=need("evaluate", "memory"),
         runtime=need("evaluate", "minutes"),
         gpu=need("evaluate", "gpus"),
-        micro_batch=need("evaluate", "micro_batch"),
     shell:
         "exec smelt evaluate --spec {params.spec:q} --out {output.manifest:q} --log {log:q} --threads {threads}"
-        " --gpus {resources.gpu} --micro-batch {resources.micro_batch}"
+        " --gpus {resources.gpu}"

@@ -17,8 +17,9 @@ rule finetune:
         runtime=need("finetune", "minutes"),
         gpu=need("finetune", "gpus"),
         micro_batch=need("finetune", "micro_batch"),
-        zero_stage=need("finetune", "zero_stage"),
         save_minutes=need("finetune", "save_minutes"),
+        budget_minutes=need("finetune", "budget_minutes"),
     shell:
         "exec smelt finetune --spec {params.spec:q} --out {output.manifest:q} --log {log:q} --threads {threads}"
-        " --gpus {resources.gpu} --micro-batch {resources.micro_batch} --zero-stage {resources.zero_stage} --save-minutes {resources.save_minutes}"
+        " --gpus {resources.gpu} --micro-batch {resources.micro_batch}"
+        " --save-minutes {resources.save_minutes} --budget-minutes {resources.budget_minutes}"

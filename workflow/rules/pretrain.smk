@@ -19,6 +19,8 @@ rule pretrain:
         micro_batch=need("pretrain", "micro_batch"),
         zero_stage=need("pretrain", "zero_stage"),
         save_minutes=need("pretrain", "save_minutes"),
+        budget_minutes=need("pretrain", "budget_minutes"),
     shell:
         "exec smelt pretrain --spec {params.spec:q} --out {output.manifest:q} --log {log:q} --threads {threads}"
-        " --gpus {resources.gpu} --micro-batch {resources.micro_batch} --zero-stage {resources.zero_stage} --save-minutes {resources.save_minutes}"
+        " --gpus {resources.gpu} --micro-batch {resources.micro_batch} --zero-stage {resources.zero_stage}"
+        " --save-minutes {resources.save_minutes} --budget-minutes {resources.budget_minutes}"

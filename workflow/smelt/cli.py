@@ -41,7 +41,6 @@ def _stage_parser(commands: argparse._SubParsersAction, stage: str, about: str) 
     parser.add_argument("--log", type=Path, help="file for all output but progress and errors")
     parser.add_argument("--threads", type=int, default=1, help="cores granted; changes the speed only")
     parser.add_argument("--gpus", type=int, default=0, help="GPUs granted on this node; 0 runs on the CPU")
-    parser.add_argument("--nodes", type=int, default=1, help="machines granted")
     parser.add_argument("--micro-batch", type=int, default=0, help="sequences a device takes at once; 0 chooses")
     parser.add_argument("--zero-stage", type=int, default=0, choices=range(4), help="DeepSpeed ZeRO stage")
     parser.add_argument("--save-minutes", type=float, default=10, help="minutes between checkpoints")
@@ -54,7 +53,7 @@ def _stage_parser(commands: argparse._SubParsersAction, stage: str, about: str) 
 def _run_stage(arguments: argparse.Namespace) -> int:
     from smelt.plan.job import execute
 
-    names = ("gpus", "nodes", "micro_batch", "zero_stage", "save_minutes", "budget_minutes")
+    names = ("gpus", "micro_batch", "zero_stage", "save_minutes", "budget_minutes")
     options = {name: getattr(arguments, name) for name in names}
     execute(arguments.stage, arguments.spec, arguments.out, arguments.log, arguments.threads, options)
     return 0

@@ -1,5 +1,6 @@
 """`smelt doctor`: what this machine offers and lacks for smelt, a line each, with the way out."""
 
+import glob
 import os
 import platform
 import shutil
@@ -27,9 +28,14 @@ def python() -> Finding:
 
 def torch() -> Finding:
     try:
-        return Finding("torch", GOOD, metadata.version("torch"))
+        version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         return Finding("torch", BAD, "not installed; run: make setup")
+    if "+cpu" in version and glob.glob("/dev/nvidia[0-9]*"):
+        return Finding(
+            "torch", POOR, f"{version} can't use the GPUs here; install torch=={version.partition('+')[0]} with CUDA"
+        )
+    return Finding("torch", GOOD, f"{version} ({'CPU' if '+cpu' in version else 'with what GPUs it was built for'})")
 
 
 def packages() -> Finding:

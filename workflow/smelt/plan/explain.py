@@ -13,7 +13,7 @@ from smelt.plan.view import View
 
 
 def explanation(plan: Plan, results: Path, target: str | None = None) -> list[dict[str, Any]]:
-    """`[{"stage", "node", "why": [{"key", "old", "new"}], "reaches": ["stage/id"…], "seconds"}]`, upstream first.
+    """`[{"stage", "node", "why": [{"key", "old", "new"}], "reaches": [node…], "seconds"}]`, upstream first.
 
     A node with an empty `why` runs since one above it does. `seconds` is what it took the last time, or null. The views of
     experiments come last, as stage `experiment`. Raises SmeltError for a target that the plan does not have.
@@ -26,7 +26,7 @@ def explanation(plan: Plan, results: Path, target: str | None = None) -> list[di
     for ref, causes in running.items():
         stage, _, node = ref.partition("/")
         recorded = status.provenance(ref)
-        reaches = [below for below in plan.below({ref}) if below in running]
+        reaches = [below.partition("/")[2] for below in plan.below({ref}) if below in running]
         why = [{"key": cause.key, "old": cause.old, "new": cause.new} for cause in causes]
         found.append(
             {
@@ -94,6 +94,7 @@ def main(plan: Plan, results: Path, target: str | None, as_json: bool) -> int:
     if not found:
         print("Nothing would run: everything is current.")
         return 0
+    stages = {each["node"]: each["stage"] for each in found}
     for each in found:
         if each["why"]:
             took = f", took {duration(each['seconds'])} the last time" if each["seconds"] is not None else ""
@@ -101,7 +102,7 @@ def main(plan: Plan, results: Path, target: str | None, as_json: bool) -> int:
             for cause in each["why"]:
                 print(f"    {Cause(cause['key'], cause['old'], cause['new'])}")
             if each["reaches"]:
-                print(f"    and so: {', '.join(each['reaches'])}")
+                print(f"    and so: {', '.join(f'{stages[node]}/{node}' for node in each['reaches'])}")
     seconds = [each["seconds"] for each in found if each["seconds"] is not None]
     known = (
         f"; the last runs of {len(seconds)} of them took {duration(sum(seconds))} ({sum(seconds) / 3600:.2f} hours)"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from smelt.plan import view
 from smelt.plan.errors import LockedError, SmeltError
 from smelt.plan.job import lock
 from smelt.plan.plan import Plan
@@ -12,9 +13,14 @@ from smelt.plan.stages import STAGES
 
 
 def unreached(results: Path, plans: Iterable[Plan]) -> list[Path]:
-    """Folders of nodes under `results` that are in none of the plans, and state that was moved aside in those that are."""
+    """Folders under `results` of experiments and nodes that are in none of the plans, and state that was moved aside in those that are."""
+    plans = list(plans)
     reached = {ref for plan in plans for ref in plan.nodes}
-    found = []
+    named = {name for plan in plans for name in plan.experiments}
+    # Views are links and a small file; one whose experiment is gone would point at nothing.
+    found = sorted(
+        path.parent for path in results.glob("experiments/*/experiment.json") if path.parent.name not in named
+    )
     for stage in STAGES:
         for folder in sorted(path for path in (results / stage).glob("*") if path.is_dir()):
             if f"{stage}/{folder.name}" in reached:
@@ -53,9 +59,7 @@ def main(results: Path, files: list[list[Path]], delete: bool) -> int:
         total += bytes_
         if delete:
             try:
-                node = folder.parent if folder.name.startswith("state.stale-") else folder
-                with lock(node / ".lock", wait=0):
-                    shutil.rmtree(folder)
+                _remove(folder)
             except LockedError as error:
                 print(f"smelt: kept: {error}", file=sys.stderr)
                 failed += 1
@@ -63,6 +67,16 @@ def main(results: Path, files: list[list[Path]], delete: bool) -> int:
         print(f"{'removed' if delete else 'unreached'}  {megabytes(bytes_):>10}  {folder}")
     print(f"{len(found)} folders, {megabytes(total)}." + ("" if delete else " `smelt gc --delete` removes them."))
     return 1 if failed else 0
+
+
+def _remove(folder: Path) -> None:
+    """Raises LockedError for a node that is in use."""
+    if folder.parent.name == "experiments":
+        view.remove(folder)
+        return
+    node = folder.parent if folder.name.startswith("state.stale-") else folder
+    with lock(node / ".lock", wait=0):
+        shutil.rmtree(folder)
 
 
 def megabytes(count: int) -> str:

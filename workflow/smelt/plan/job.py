@@ -236,7 +236,11 @@ def lock(path: Path, wait: float | None = None) -> Iterator[None]:
     Waits up to `wait` seconds (default: SMELT_LOCK_WAIT, 120), since the orphan of a killed run saves and leaves within that.
     Raises LockedError naming the holder's host and pid.
     """
-    wait = float(os.environ.get("SMELT_LOCK_WAIT", 120)) if wait is None else wait
+    if wait is None:
+        given = os.environ.get("SMELT_LOCK_WAIT", "120")
+        if not given.replace(".", "", 1).isdigit():
+            raise SmeltError(f"SMELT_LOCK_WAIT={given!r}: not a number of seconds; set one, or unset it")
+        wait = float(given)
     with path.open("a+") as file:
         deadline, announced = time.monotonic() + wait, False
         while True:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from smelt.plan.complaint import nearest
 from smelt.plan.config import Block, Configuration
 from smelt.plan.errors import DataError
-from smelt.plan.settings.experiment import Experiment
+from smelt.plan.settings.experiment import Experiment, Need
 from smelt.plan.settings.source import FileSource
 from smelt.plan.source_files import readable_files
-from smelt.plan.stages import STAGES
+from smelt.plan.stages import STAGES, USED
 
 SINGLE = {
     "corpus": "corpora",
@@ -18,13 +18,21 @@ SINGLE = {
     "benchmark": "benchmarks",
 }
 """Keys of an experiment that name one block → the section of that block."""
+STAGE_OF = {
+    "corpora": "corpus",
+    "tokenizers": "tokenizer",
+    "models": "pretrain",
+    "pretraining": "pretrain",
+    "benchmarks": "benchmark",
+}
+"""Section → the stage that a block's `resources:` are for."""
 
 
 def misfits(configuration: Configuration) -> list[str]:
     """One line each. Blocks that are missing or have problems of their own are passed over: those are told elsewhere."""
     found: list[str] = []
     for block in configuration.blocks["experiments"].values():
-        for check in (_matrices, _tasks, _stages, _absent_files, _lengths):
+        for check in (_matrices, _tasks, _stages, _needs, _absent_files, _lengths):
             found += check(configuration, block)
     return list(dict.fromkeys(found))
 
@@ -57,6 +65,30 @@ def _stages(configuration: Configuration, block: Block) -> Iterator[str]:
         yield f"{where}: no stage is named {stage!r}{nearest(stage, STAGES)}; the stages are {', '.join(STAGES)}"
 
 
+def _needs(configuration: Configuration, block: Block) -> Iterator[str]:
+    """Resources of which a stage makes no use."""
+    asked: list[tuple[str, Need, tuple[str, ...]]] = [
+        (stage, need, ("experiments", block.origin, "resources", stage))
+        for stage, need in block.value.resources.items()
+    ]
+    used = [
+        (STAGE_OF[section], configuration.blocks[section].get(getattr(block.value, key)))
+        for key, section in SINGLE.items()
+    ]
+    for tuning in _finetunings(configuration, block.value):
+        used += [("finetune", tuning), ("task", configuration.blocks["tasks"].get(tuning.value.task))]
+    asked += [
+        (stage, data.need, (data.section, data.origin, "resources")) for stage, data in used if data and data.need
+    ]
+    for stage, need, path in asked:
+        for key, value in need.model_dump(exclude_none=True).items():
+            keys = USED.get(stage)
+            if keys and key not in keys:
+                yield f"{configuration.where((*path, key))}: {stage} makes no use of it; it can be given {', '.join(keys)}"
+            elif keys and key == "gpus" and value > 1 and stage != "pretrain":
+                yield f"{configuration.where((*path, key))}: {value}: {stage} runs on one GPU; write 1, or 0 for the CPU"
+
+
 def _absent_files(configuration: Configuration, block: Block) -> Iterator[str]:
     """Files that sources name and that are not there."""
     used = [("corpora", block.value.corpus)]
@@ -72,14 +104,29 @@ def _absent_files(configuration: Configuration, block: Block) -> Iterator[str]:
 
 
 def _lengths(configuration: Configuration, block: Block) -> Iterator[str]:
+    """Sequences that are longer than the network can take."""
     model = configuration.blocks["models"].get(block.value.model)
-    training = configuration.blocks["pretraining"].get(block.value.pretraining)
-    if model and training and training.value.sequence_length > model.value.max_position_embeddings:
-        yield (
-            f"{configuration.where(('experiments', block.origin, 'pretraining'))}: {training.name!r} has sequence_length "
-            f"{training.value.sequence_length}, but model {model.name!r} has max_position_embeddings "
-            f"{model.value.max_position_embeddings}; raise the one or lower the other"
-        )
+    if model is None:
+        return
+    experiment, longest = block.value, model.value.max_position_embeddings
+    training = configuration.blocks["pretraining"].get(experiment.pretraining)
+    benchmark = configuration.blocks["benchmarks"].get(experiment.benchmark)
+    asked = [
+        (each.section, each.origin, "sequence_length", each.value.sequence_length)
+        for each in (training, benchmark)
+        if each
+    ]
+    asked += [
+        ("finetuning", each.origin, "max_length", each.value.max_length)
+        for each in _finetunings(configuration, experiment)
+    ]
+    asked += [("experiments", block.origin, "evaluate.sequence_length", experiment.evaluate.sequence_length)]
+    for section, name, key, length in asked:
+        if length is not None and length > longest:
+            yield (
+                f"{configuration.where((section, name, *key.split('.')))}: {length} is more than max_position_embeddings "
+                f"{longest} of model {model.name!r}, with which experiment {block.name!r} uses it; raise the one or lower the other"
+            )
 
 
 def _finetunings(configuration: Configuration, experiment: Experiment) -> list[Block]:

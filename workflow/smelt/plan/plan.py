@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from smelt.plan.config import Block, Configuration
-from smelt.plan.errors import ConfigError
+from smelt.plan.errors import ConfigError, SmeltError
 from smelt.plan.identity import code_digest
 from smelt.plan.manifest import FORMAT, canonical, sha256_text
 from smelt.plan.misfits import misfits
 from smelt.plan.settings.experiment import Experiment, Need
 from smelt.plan.source_files import file_digests
 from smelt.plan.stages import STAGES
+
+LONGEST_SPEC = 100_000
+"""Bytes. Linux takes 131,072 in one argument, and Snakemake passes a whole shell line as one."""
 
 Ref = str
 """`stage/id`, which is also the node's folder under `results/`."""
@@ -63,8 +66,14 @@ class Node:
 
     @functools.cached_property
     def spec_text(self) -> str:
-        """The one param of the node's rule."""
-        return canonical(self.spec)
+        """The one param of the node's rule. Raises SmeltError if it would not fit into a command line."""
+        text = canonical(self.spec)
+        if len(text.encode()) > LONGEST_SPEC:
+            raise SmeltError(
+                f"{self.ref}: its settings and upstream nodes are {len(text.encode()):,} bytes long, more than the "
+                f"{LONGEST_SPEC:,} that a command line can carry; name many sources by one glob, or split the experiment"
+            )
+        return text
 
 
 @dataclass
@@ -135,6 +144,8 @@ class Plan:
         shards = add("shards", corpus_block.name, dump(experiment.shards), corpus=corpus, tokenizer=tokenizer)
         training = {"model": dump(model_block.value), "pretraining": dump(training_block.value)}
         pretrain = add("pretrain", model_block.name, training, training_block, shards=shards, tokenizer=tokenizer)
+        if model_block.need:
+            self.needs[pretrain].insert(0, model_block.need)
         convert = add(
             "convert", model_block.name, dump(experiment.convert), pretrain=pretrain, tokenizer=tokenizer, shards=shards
         )

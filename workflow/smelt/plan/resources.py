@@ -23,8 +23,10 @@ BASE: dict[str, dict[str, Any]] = {
 }
 COMPUTING = ("pretrain", "convert", "finetune", "evaluate", "benchmark")
 """The stages that run a model."""
-REST = {"gpus": 0, "nodes": 1, "micro_batch": 0, "zero_stage": 0, "save_minutes": 10.0}
-"""For what BASE leaves open; a micro-batch of 0 lets the stage choose."""
+REST = {"gpus": 0, "micro_batch": 0, "zero_stage": 0, "save_minutes": 10.0, "budget_minutes": 0.0}
+"""For what BASE leaves open; a micro-batch of 0 lets the stage choose, a budget of 0 sets no limit."""
+CHOSEN = ("micro_batch", "zero_stage", "save_minutes", "budget_minutes")
+"""Of these the last word counts; of the others, where several experiments share a node, the most that any asks for."""
 
 
 def need(plan: Plan, node: Node, what: str, attempt: int = 1) -> Any:
@@ -36,7 +38,7 @@ def need(plan: Plan, node: Node, what: str, attempt: int = 1) -> Any:
         value = max(value, _compute_threads(node.settings))
     given = [getattr(each, what) for each in plan.needs[node.ref] if getattr(each, what) is not None]
     if given:
-        value = given[-1] if what in ("micro_batch", "zero_stage", "save_minutes") else max(given)
+        value = given[-1] if what in CHOSEN else max(given)
     return value * attempt if what == "memory" else value
 
 
@@ -86,7 +88,7 @@ def show(plan: Plan, experiment: str | None = None) -> None:
         raise SmeltError(
             f"no experiment is named {experiment!r}; the configuration has {', '.join(plan.experiments) or 'none'}"
         )
-    columns = ("threads", "memory", "minutes", "gpus", "nodes")
+    columns = ("threads", "memory", "minutes", "gpus")
     table = Table("node", *columns)
     for ref in plan.experiments[experiment] if experiment else plan.nodes:
         table.add_row(ref, *(str(need(plan, plan.nodes[ref], what)) for what in columns))

@@ -44,6 +44,9 @@ class Rules:
             )
         prepare_environment(source)
         rules = cls(Plan.load([Path(file) for file in configfiles]))
+        for planned in rules.plan.nodes.values():
+            # Here, where an error is one line; in an input function Snakemake would show a traceback.
+            _ = planned.spec_text
         if main_process:
             looks = _only_looks(sys.argv[1:])
             check_folder(RESULTS, writing=not looks)

@@ -37,6 +37,25 @@ def spec_text(name: str, nodes: list[Ref]) -> str:
     return canonical({"experiment": name, "nodes": nodes})
 
 
+def remove(folder: Path) -> None:
+    """Take a view away; the folder stays if a person put anything there."""
+    (folder / FILE).unlink(missing_ok=True)
+    _unlink(folder)
+    for path in (folder / "nodes", folder):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _unlink(folder: Path) -> None:
+    """Remove the links that `make` made, and the folders that are empty then."""
+    for path in [*folder.glob("nodes/*/*"), *folder.iterdir()]:
+        if path.is_symlink() and str(path.readlink()).startswith("../.."):
+            path.unlink()
+    for stage in folder.glob("nodes/*"):
+        if stage.is_dir() and not any(stage.iterdir()):
+            stage.rmdir()
+
+
 def make(spec: str, out: Path) -> None:
     """Replace the links of the view; files that a person put there stay."""
     try:
@@ -47,12 +66,7 @@ def make(spec: str, out: Path) -> None:
     folder = out.parent
     results = folder.parent.parent
     folder.mkdir(parents=True, exist_ok=True)
-    for path in [*folder.glob("nodes/*/*"), *folder.iterdir()]:
-        if path.is_symlink() and str(path.readlink()).startswith("../.."):
-            path.unlink()
-    for stage in folder.glob("nodes/*"):
-        if stage.is_dir() and not any(stage.iterdir()):
-            stage.rmdir()
+    _unlink(folder)
     for ref in nodes:
         stage = ref.partition("/")[0]
         link = folder / "nodes" / ref

@@ -40,7 +40,7 @@ def rows(plan: Plan, name: str, results: Path, now: float | None = None) -> list
 
 
 def _row(ref: Ref, folder: Path, now: float) -> Row:
-    last = _last_metrics(folder / "state" / "metrics.jsonl")
+    last = _training_rows(folder / "state" / "metrics.jsonl")
     shown: dict[str, Any] = (
         {key: last[-1].get(key) for key in ("step", "total", "loss", "tokens_per_second")} if last else {}
     )
@@ -57,20 +57,24 @@ def _row(ref: Ref, folder: Path, now: float) -> Row:
     return Row(ref, state, **shown, seconds_left=_left(last) if state == "running" else None)
 
 
-def _last_metrics(path: Path) -> list[dict[str, Any]]:
-    """The last two whole lines; a line that is being written is left for the next look."""
+def _training_rows(path: Path) -> list[dict[str, Any]]:
+    """The last two points of the training curve, without those of the validation between them.
+
+    A line that is being written is left for the next look.
+    """
     if not path.exists():
         return []
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 16_384))
-        lines = file.read().split(b"\n")[:-1][-2:]
+        lines = file.read().split(b"\n")[:-1]
     found = []
     for line in lines:
         try:
             found.append(json.loads(line))
         except (json.JSONDecodeError, UnicodeDecodeError):
             continue
-    return [each for each in found if isinstance(each, dict) and {"step", "total", "time"} <= set(each)]
+    points = {"step", "total", "time", "loss"}
+    return [each for each in found if isinstance(each, dict) and points <= set(each)][-2:]
 
 
 def _left(last: list[dict[str, Any]]) -> float | None:
@@ -100,7 +104,7 @@ def table(found: list[Row], name: str) -> Any:
         ("tokens/s", "right"),
         ("time left", "right"),
     ]:
-        drawn.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        drawn.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     colours = {"done": "green", "running": "yellow", "stopped": "red", "waiting": "dim"}
     for row in found:
         step = f"{row.step:,} of {row.total:,}" if row.step is not None and row.total is not None else ""

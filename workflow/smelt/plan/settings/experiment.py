@@ -20,17 +20,17 @@ class Need(Settings):
     memory: PositiveInt | None = None
     """MB of main memory on each machine."""
     minutes: PositiveInt | None = None
-    """Time limit of one attempt. A longer training saves, leaves and goes on in the next attempt."""
+    """Time limit of one attempt, for schedulers that set one; on one machine nothing is cut off."""
     gpus: Annotated[int, Field(ge=0)] | None = None
     """GPUs on each machine; 0 runs on the CPU."""
-    nodes: PositiveInt | None = None
-    """Machines."""
     micro_batch: PositiveInt | None = None
     """Sequences that a device takes at once. Gradient accumulation follows from it and the global batch."""
     zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
     """DeepSpeed ZeRO stage: what is partitioned over the devices (1 optimizer, 2 gradients too, 3 parameters too)."""
     save_minutes: Annotated[float, Field(gt=0)] | None = None
     """Minutes between checkpoints."""
+    budget_minutes: Annotated[float, Field(ge=0)] | None = None
+    """Minutes after which a training saves and leaves by itself (exit code 75); run again, it goes on. 0 sets no limit."""
 
 
 class Experiment(Settings):
