@@ -99,10 +99,9 @@ class Checkout:
 
     def would_run(self, *arguments: str, cwd: Path | None = None) -> set[str]:
         """`stage/node`, or `experiment/name` for a view, of each job that `snakemake -n` would run."""
-        printed = self.snakemake("-n", *arguments, cwd=cwd).stdout
-        outputs = "\n".join(line for line in printed.splitlines() if line.strip().startswith("output:"))
-        nodes = re.findall(r"results/([a-z]+/[A-Za-z0-9_.-]+)/manifest\.json", outputs)
-        views = re.findall(r"results/experiments/([A-Za-z0-9_.-]+)/experiment\.json", outputs)
+        printed = self.snakemake("-n", "-p", *arguments, cwd=cwd).stdout
+        nodes = re.findall(r"--out results/([a-z]+/[A-Za-z0-9_.-]+)/manifest\.json", printed)
+        views = re.findall(r"--out results/experiments/([A-Za-z0-9_.-]+)/experiment\.json", printed)
         found = {*nodes, *(f"experiment/{name}" for name in views)}
         assert bool(found) != ("Nothing to be done" in printed), printed
         return found

@@ -227,7 +227,7 @@ CODE = [
             ("data/encoder.py", "tokenizer/pieces", FROM_TOKENIZER),
             ("data/order.py", "pretrain/tiny", FROM_PRETRAIN),
             ("data/dialogue.py", "finetune/talk", MOOD | TALK | EVALUATIONS | ENDS),
-            ("models/lora.py", "finetune/talk", {"benchmark/speed"} | MOOD | TALK | EVALUATIONS | ENDS),
+            ("models/lora.py", "finetune/talk", {"benchmark/speed"} | MOOD | TALK | MINI_END),
             ("training/schedule.py", "pretrain/tiny", FROM_PRETRAIN),
         ]
     ),
@@ -339,12 +339,12 @@ CONFIGURATION = [
     Edit("blocks that no experiment uses", setting("models:\n", "models:\n  huge: {hidden_size: 4096, num_attention_heads: 32}\n"), NOTHING),
     Edit("an edit reverted", _reverted, NOTHING),
     Edit("an experiment taken out", setting("  twin:\n    like: mini\n    finetuning: []\n    benchmark: null\n", ""), NOTHING),
-    Edit("an experiment added that shares every stage", _added("third", "like: twin"), THIRD_END, {"report/third": "settings.experiment"}),
+    Edit("an experiment added that shares every stage", _added("third", "like: twin"), THIRD_END, {"report/third": "manifest.json"}),
     Edit(
         "an experiment added with another tokenizer",
         lambda place: (_added("third", "like: twin\n    tokenizer: more")(place), place.config("tokenizers:\n", "tokenizers:\n  more: {vocab_size: 340}\n")),
         {"tokenizer/more", "shards/town", "pretrain/tiny", "convert/tiny", "evaluate/tiny"} | THIRD_END,
-        {"tokenizer/more": "settings.vocab_size", "shards/town": "upstream.tokenizer"},
+        {"tokenizer/more": "manifest.json", "shards/town": "upstream.tokenizer"},
     ),
     Edit(
         "one of two experiments that share stages is measured otherwise",
@@ -357,6 +357,7 @@ CONFIGURATION = [
         "a fine-tuning renamed",
         lambda place: (place.config("  talk:\n    task: talk\n", "  chat:\n    task: talk\n"), place.config("[mood, talk]", "[mood, chat]")),
         {"finetune/chat", "evaluate/chat"} | MINI_END,
+        {"finetune/chat": "manifest.json", "evaluate/chat": "upstream.finetune"},
     ),
 ]  # fmt: skip
 

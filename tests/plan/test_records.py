@@ -100,6 +100,18 @@ def test_a_file_cut_off_makes_the_params_differ(folder):
     assert "0 bytes, manifest.json says" in params
 
 
+def test_all_below_a_deleted_manifest_is_marked_since_snakemake_does_not_miss_it(folder):
+    plan = plan_of(folder)
+    ref = next(ref for ref in plan.nodes if ref.startswith("pretrain/"))
+    (folder / "results" / ref / "manifest.json").unlink()
+    bring_in_step(plan, Path("results"), Path(".snakemake"))
+    below = set(plan.below({ref}))
+    for other in set(plan.nodes) - {ref}:
+        (params,) = read(folder, f"results/{other}/manifest.json")["params"]
+        assert ("missing" in params) == (other in below), other
+    assert "missing" in read(folder, "results/experiments/first/experiment.json")["params"][0]
+
+
 def test_only_the_folder_of_snakemake_is_written(folder):
     before = tree_digest(folder / "results")
     bring_in_step(plan_of(folder), Path("results"), Path(".snakemake"))

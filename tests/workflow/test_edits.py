@@ -11,6 +11,9 @@ import pytest
 from checkouts import Run
 from edits import EDITS, Edit, Place
 
+pytestmark = pytest.mark.timeout(3600)
+"""The first test of a session makes the mini experiment; on a busy machine that takes long."""
+
 
 @dataclass
 class Outcome:

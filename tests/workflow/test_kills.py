@@ -34,6 +34,9 @@ PATIENCE = 300
 Strike = Callable[[Path, subprocess.Popen], None]
 """Takes the folder of the node at work, and snakemake."""
 
+pytestmark = pytest.mark.timeout(3600)
+"""The first test of a session makes the mini experiment; on a busy machine that takes long."""
+
 
 @dataclass(frozen=True)
 class Interruption:

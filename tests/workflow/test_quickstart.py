@@ -17,7 +17,7 @@ import zstandard
 from checkouts import Run
 from smelt.plan.plan import STAGES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,9 @@ from mini_texts import write_texts
 CONTENT = ("corpus", "task", "tokenizer", "shards", "pretrain", "convert", "finetune", "evaluate")
 """Stages whose products are content alone. A benchmark, and what shows it, holds what was measured."""
 
+pytestmark = pytest.mark.timeout(3600)
+"""The first test of a session makes the mini experiment; on a busy machine that takes long."""
+
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Run:

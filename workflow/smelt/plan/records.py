@@ -3,7 +3,8 @@
 Snakemake keeps the params of each job in `.snakemake/metadata`; without a record it takes any existing output as current.
 So for every manifest that exists, the record is made to say what provenance says: the spec that the node was made of and the
 sha256 of the manifests it was made from. Snakemake's own triggers then do the rest. A lost `.snakemake/`, results that were
-moved into a fresh clone, or a file cut off behind Snakemake's back are all judged by content. Only `.snakemake/` is written.
+moved into a fresh clone, or a file cut off behind Snakemake's back are all judged by content. Snakemake does not miss a manifest
+in the middle as long as what is made of it is there, so that is marked as well. Only `.snakemake/` is written.
 """
 
 import base64
@@ -25,28 +26,28 @@ def bring_in_step(plan: Plan, results: Path, folder: Path) -> None:
     """`results` relative to the working directory, as rules name it; `folder` is `.snakemake`."""
     status = Status(plan, results)
     writer = _Writer(folder)
+    missing = {ref for ref in plan.nodes if status.digest(ref) is None}
+    incomplete = {*missing, *plan.below(missing)}
     for ref, node in plan.nodes.items():
-        if status.digest(ref) is None:
+        if ref in missing:
             continue
         recorded = status.provenance(ref)
         spec = status.recorded_spec(ref) or "no provenance"
         others = [cause for cause in status.causes(ref) if not cause.key.startswith(("code", "format", "files."))]
         if others:
             spec = f"{spec} but {'; '.join(map(str, others))}"
+        if ref in incomplete:
+            spec = f"{spec} but a node above is missing"
         inputs = recorded.get("inputs", {}) if recorded else {}
         writer.write(node.stage, results, f"{results}/{ref}/manifest.json", spec, node.above, inputs)
     for name in plan.experiments:
         view = View(plan, name, results)
         if view.path.exists():
             made_of = view.made_of()
-            writer.write(
-                "experiment",
-                results,
-                str(view.path),
-                made_of.get("spec", "unreadable"),
-                view.nodes,
-                made_of.get("inputs", {}),
-            )
+            spec = made_of.get("spec", "unreadable")
+            if not incomplete.isdisjoint(view.nodes):
+                spec = f"{spec} but a node is missing"
+            writer.write("experiment", results, str(view.path), spec, view.nodes, made_of.get("inputs", {}))
 
 
 class _Writer:

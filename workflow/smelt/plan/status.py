@@ -105,12 +105,13 @@ class Status:
         return _spec_causes(recorded, node) or [Cause("manifest.json", previous, "not made yet")]
 
     def _previous(self, node: Node) -> Ref | None:
-        """The node of the same stage and label that the experiment's view links, or that was made last; else the one that was made last of this stage."""
+        """The node of the same stage and label that was made last; else the last one of this stage that the plan no longer has."""
         if self.provenance(node.ref) is not None:
             return node.ref
         candidates = [ref for ref in self._made(node.stage) if ref != node.ref]
         same = [ref for ref in candidates if ref.partition("/")[2].rpartition("-")[0] == node.label]
-        return max(same or candidates, key=self._started, default=None)
+        left = [ref for ref in candidates if ref not in self.plan.nodes]
+        return max(same or left, key=self._started, default=None)
 
     def _started(self, ref: Ref) -> str:
         recorded = self.provenance(ref)
