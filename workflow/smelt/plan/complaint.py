@@ -13,6 +13,17 @@ NESTING = ("like", "each", "resources")
 """Keys that any block may have beside its settings."""
 
 
+_WORDS = {
+    "a valid array": "a list",
+    "an object": "a mapping (`key: value`)",
+    "a valid boolean": "true or false",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+}
+"""pydantic speaks of JSON, the file is YAML."""
+
+
 def complaint(kind: Any, data: Any, error: Any) -> tuple[Path_, str]:
     """One of pydantic's errors on `data`, a block of `kind`: (key path within the block, what is wrong and what would be right)."""
     path = _within(data, error["loc"], keep_last=error["type"] in ("missing", "extra_forbidden"))
@@ -32,6 +43,8 @@ def complaint(kind: Any, data: Any, error: Any) -> tuple[Path_, str]:
             path = (*path, error["ctx"]["discriminator"].strip("'"))
         near = nearest(str(got), re.findall(r"'([^']*)'", str(expected)))
         return path, f"{shown(got)} is none of {expected}{near}"
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
     return path, f"{shown(value)}: {message[0].lower()}{message[1:]}"
 
 

@@ -267,7 +267,7 @@ class _Loading:
     def _check_references(self, section: str, origin: str, block: dict[str, Any]) -> None:
         for key, target, names in references(SECTIONS[section], block):
             # A block that has problems of its own is there; saying that it is missing would mislead.
-            known = [*self.raw.get(target, {}), *self.configuration.blocks[target]]
+            known = list(dict.fromkeys([*self.raw.get(target, {}), *self.configuration.blocks[target]]))
             for name in names:
                 if name not in known:
                     hint = nearest(name, known) or (

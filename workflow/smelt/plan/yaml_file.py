@@ -137,7 +137,8 @@ def dotted(path: Path_) -> str:
     """`("tasks", "a", "sources", 0)` → `tasks.a.sources[0]`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        name = str(part) if str(part).isprintable() else repr(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{name}" if text else name
     return text
 
 
