@@ -67,6 +67,14 @@ def test_a_part_that_is_of_another_file_is_thrown_away(site: Site, tmp_path: Pat
     assert ranges(site)[-1] is None
 
 
+def test_a_server_that_refuses_a_range_that_was_not_asked_for_is_given_up_in_words(
+    site: Site, tmp_path: Path, job: Job
+) -> None:
+    site.pages["/file"] = [refuses(416)]
+    with pytest.raises(DataError, match="the server has less than was fetched before"):
+        fetch(site, tmp_path / "part", job)
+
+
 def test_a_server_that_sends_another_part_than_asked_for_spoils_nothing(site: Site, tmp_path: Path, job: Job) -> None:
     (tmp_path / "part").write_bytes(DATA[:1000])
     site.pages["/file"] = [sends_another_part(DATA), gives(DATA)]

@@ -149,7 +149,7 @@ def _continued(response: requests.Response, part: Path, have: int) -> int:
     status = response.status_code
     told = f"{status} {response.reason or ''}".strip()
     if status == 416:
-        part.unlink()
+        part.unlink(missing_ok=True)
         raise _Later("the server has less than was fetched before; starting over", wait=0)
     if status in TRIED_AGAIN:
         raise _Later(told, _retry_after(response.headers.get("Retry-After")))
