@@ -96,6 +96,20 @@ def damage_marker(folder):
     (folder / "COMPLETE").write_text('{"step": 20')
 
 
+def damage_list(folder):
+    (folder / "COMPLETE").write_text("[1, 2]")
+
+
+def damage_keys(folder):
+    (folder / "COMPLETE").write_text('{"files": {}}')
+
+
+def damage_digest(folder):
+    about = json.loads((folder / "COMPLETE").read_text())
+    del about["files"]["tensor.pt"]["xxh3"]
+    (folder / "COMPLETE").write_text(json.dumps(about))
+
+
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
@@ -104,6 +118,9 @@ def damage_marker(folder):
         (damage_remove, "random-00000.pt is missing"),
         (damage_unfinished, "COMPLETE is missing, so it was not finished"),
         (damage_marker, "COMPLETE is damaged"),
+        (damage_list, "COMPLETE is damaged"),
+        (damage_keys, "COMPLETE is damaged"),
+        (damage_digest, "COMPLETE is damaged"),
     ],
 )
 def test_a_broken_checkpoint_is_named_and_the_one_before_taken(tmp_path, damage, named):

@@ -125,7 +125,7 @@ def broken(folder: Path) -> str | None:
         files = _read(folder)["files"]
     except FileNotFoundError:
         return f"{folder / MARKER} is missing, so it was not finished"
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         return f"{folder / MARKER} is damaged ({error})"
     for name, expected in files.items():
         path = folder / name
@@ -139,7 +139,14 @@ def broken(folder: Path) -> str | None:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    """What the marker says. Raises ValueError if it is not what `save` writes."""
+    about = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    kinds = {"step": int, "processes": int, "zero_stage": int, "progress": dict, "files": dict}
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in kinds.items()):
+        raise ValueError(f"it has not all of {', '.join(kinds)}")
+    if not all(isinstance(each, dict) and {"size", "xxh3"} <= set(each) for each in about["files"].values()):
+        raise ValueError("a file is without size or xxh3")
+    return about
 
 
 def _listing(folder: Path) -> dict[str, dict[str, Any]]:
