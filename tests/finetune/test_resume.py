@@ -1,5 +1,6 @@
 """A training that was stopped or killed goes on where it was, and ends with the bytes of one that was not."""
 
+import io
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import time
 import pytest
 
 import tiny
+from smelt.finetune.checkpoints import Checkpoints
 from smelt.plan.errors import Interrupted
+from smelt.plan.job import Job
 from smelt.plan.manifest import Manifest, canonical
 
 SETTINGS = {"num_train_epochs": 3, "train_batch_size": 16, "learning_rate": 5e-3, "logging_steps": 4}
@@ -89,6 +92,41 @@ def test_a_damaged_newest_checkpoint_is_named_and_passed_over(results, monkeypat
     assert "checkpoint-9 is passed over: it was not finished" in said
     assert "going on from checkpoint-6" in said
     assert found.files == expected.files
+
+
+def zeros(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("COMPLETE.json", zeros),
+        ("COMPLETE.json", lambda path: path.write_text("[]")),
+        ("COMPLETE.json", lambda path: path.write_text("{}")),
+        ("COMPLETE.json", lambda path: path.write_text('{"position.json": 3}')),
+        ("position.json", zeros),
+    ],
+)
+def test_a_damaged_record_of_a_checkpoint_is_named_and_the_one_before_taken(tmp_path, name, damage):
+    job = Job({"stage": "finetune", "upstream": {}}, tmp_path, terminal=io.StringIO())
+    checkpoints = Checkpoints(job)
+
+    def write(step):
+        checkpoints.path(step).mkdir(exist_ok=True)
+        (checkpoints.path(step) / "model.safetensors").write_text(str(step))
+        checkpoints.finish(step, {"best": None, "tokens": step})
+
+    write(6)
+    write(8)
+    damage(checkpoints.path(8) / name)
+    path, position = checkpoints.newest()
+    assert (path.name, position["tokens"]) == ("checkpoint-6", 6)
+    assert f"checkpoint-8 is passed over: {name} is" in job.terminal.getvalue()
+    write(10)
+    write(12)
+    assert checkpoints.newest()[1]["tokens"] == 12
+    assert not checkpoints.path(8).exists()
 
 
 def test_a_training_that_was_finished_but_not_saved_is_not_done_again(results, monkeypatch, capfd):

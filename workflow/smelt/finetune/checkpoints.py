@@ -13,6 +13,7 @@ from smelt.plan.job import Job
 from smelt.plan.manifest import listing, sha256_file, to_json, write_atomically
 
 MARKER = "COMPLETE.json"
+POSITION = "position.json"
 KEPT = 2
 """Newest whole checkpoints that are kept: one to go on from, one more should it turn out to be damaged."""
 
@@ -29,7 +30,7 @@ class Checkpoints:
     def finish(self, step: int, position: dict[str, Any]) -> None:
         """Mark the checkpoint that was just written as whole; `position` is what its training had seen. Then remove older ones."""
         path = self.path(step)
-        write_atomically(path / "position.json", to_json(position))
+        write_atomically(path / POSITION, to_json(position))
         names = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file() and file.name != MARKER]
         write_atomically(path / MARKER, to_json(listing(path, names)))
         self._prune(step, position)
@@ -40,10 +41,11 @@ class Checkpoints:
             path = self.path(step)
             problem = _problem(path)
             if problem is None:
-                position = json.loads((path / "position.json").read_text(encoding="utf-8"))
+                position = _object(path / POSITION)
                 best = self.path(position["best"]["step"]) if position["best"] else path
                 if best == path or (problem := _problem(best)) is None:
                     return path, position
+                problem = f"{best.name}, the best before it, is unusable: {problem}"
             self.job.say(f"{path.name} is passed over: {problem}")
         return None
 
@@ -57,8 +59,11 @@ class Checkpoints:
         ]
         kept = set(whole)
         for other in whole:
-            best = json.loads((self.path(other) / "position.json").read_text(encoding="utf-8"))["best"]
-            kept.add(best["step"] if best else other)
+            try:
+                best = _object(self.path(other) / POSITION)["best"]
+                kept.add(best["step"] if best else other)
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # damaged, and passed over when it was looked at
         for other in self._steps():
             if other not in kept:
                 shutil.rmtree(self.path(other))
@@ -68,10 +73,23 @@ def _problem(path: Path) -> str | None:
     marker = path / MARKER
     if not marker.exists():
         return "it was not finished"
-    for name, about in json.loads(marker.read_text(encoding="utf-8")).items():
+    try:
+        files = {name: (about["size"], about["sha256"]) for name, about in _object(marker).items()}
+    except (ValueError, KeyError, TypeError) as error:
+        return f"{MARKER} is damaged ({error})"
+    if POSITION not in files:
+        return f"{MARKER} is damaged (it lists no {POSITION})"
+    for name, (size, digest) in files.items():
         file = path / name
         if not file.exists():
             return f"{name} is missing"
-        if file.stat().st_size != about["size"] or sha256_file(file) != about["sha256"]:
+        if file.stat().st_size != size or sha256_file(file) != digest:
             return f"{name} is not what was written"
     return None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise TypeError("no JSON object")
+    return found
