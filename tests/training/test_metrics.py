@@ -1,6 +1,9 @@
 """The record of a training: one line a point, without gaps, doubles or timings where they do not belong."""
 
 import json
+import os
+
+import pytest
 
 from smelt.training.metrics import Metrics
 
@@ -29,6 +32,27 @@ def test_a_line_cut_off_by_a_kill_is_dropped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text()[:-20])
     assert [row["step"] for row in record(tmp_path, 3, 5, at=2).rows] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("broken", [b"\0" * 40, b'{"step": 3, "lo', b"\xff\xfe", b"[3]", b'{"loss": 1}'])
+def test_a_line_that_a_power_cut_broke_ends_the_record_and_not_the_training(tmp_path, broken):
+    record(tmp_path, 1, 6)
+    path = tmp_path / "metrics.jsonl"
+    kept = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*kept[:2], broken, *kept[3:], b""]))
+    assert [row["step"] for row in record(tmp_path, 6, 7, at=5).rows] == [1, 2, 6]
+
+
+def test_what_came_before_a_checkpoint_is_on_the_disk(tmp_path, monkeypatch):
+    synced = []
+    true = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file).st_ino), true(file)))
+    metrics = Metrics(tmp_path, 0, 10)
+    metrics.add(1, 100, loss=1.0)
+    metrics.sync()
+    assert metrics.path.stat().st_ino in synced
+    assert lines(tmp_path)[0]["loss"] == 1.0
+    metrics.close()
 
 
 def test_the_curve_holds_no_time(tmp_path):

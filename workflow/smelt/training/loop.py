@@ -190,6 +190,8 @@ class Loop:
 
     def _save(self) -> None:
         started = time.monotonic()
+        if self.metrics:
+            self.metrics.sync()
         self.checkpoints.save(self.standing.step, asdict(self.standing))
         self._saved_at = time.monotonic()
         self._clock += self._saved_at - started

@@ -4,6 +4,7 @@ A resumed training first drops what was recorded after its checkpoint, so that t
 """
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ class Metrics:
         for name, value in known.items():
             self._events.add_scalar(name, value, step)
 
+    def sync(self) -> None:
+        """Bring the lines to the disk. Before a checkpoint is marked as whole: a resume drops only what came after it."""
+        os.fsync(self._file.fileno())
+
     def curve(self) -> list[dict[str, Any]]:
         """The points without what is timed: equal for equal trainings."""
         return [{name: value for name, value in row.items() if name not in TIMED} for row in self.rows]
@@ -47,8 +52,16 @@ class Metrics:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a record; a last one that was cut off by a kill is left out."""
+    """The points of a record up to the first that is none: a kill cuts the last line off, a power cut leaves zeros."""
+    found: list[dict[str, Any]] = []
     if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]
+        return found
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            break
+        found.append(row)
+    return found
