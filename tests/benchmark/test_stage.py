@@ -71,7 +71,9 @@ def test_what_cannot_be_timed_is_refused(results, upstream, settings, message):
 
 
 def test_a_cell_that_dies_is_named(results, upstream):
-    weights = upstream["convert"].directory / "hf" / "model.safetensors"
+    convert = upstream["convert"]
+    weights = convert.directory / "hf" / "model.safetensors"
     weights.write_bytes(bytes(weights.stat().st_size))
+    upstream["convert"] = tiny.node(results.root, "convert", "tiny", convert.facts, convert.upstream)
     with pytest.raises(SmeltError, match="benchmark: fp32 full: SafetensorError"):
         results.run("benchmark", "speed", SMALL, **upstream)

@@ -1,9 +1,12 @@
 """Weights on disk: what is written comes back to the bit, and what does not fit is named."""
 
+import shutil
+
 import pytest
 import torch
 
 import tiny
+from smelt.models.loading import load_base, load_finetuned
 from smelt.models.network import build, configuration, untied
 from smelt.models.weights import INDEX, read_weights, write_weights
 from smelt.plan.errors import DataError
@@ -84,5 +87,34 @@ def test_a_damaged_file_is_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[8:40] = b"x" * 32  # within the header
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"model\.safetensors: damaged"):
+    with pytest.raises(DataError, match=r"model\.safetensors: content differs"):
         read_weights(network(), node, "weights")
+    with pytest.raises(DataError, match=r"model\.safetensors: damaged"):
+        read_weights(network(), tiny.node(tmp_path, "pretrain", "made", {}), "weights")
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1  # within a tensor: nothing but the checksum tells
+    path.write_bytes(content)
+
+
+def test_a_flipped_byte_of_weights_is_refused_by_name(tmp_path):
+    _, node = written(tmp_path, network())
+    flip(node.directory / "weights" / "model.safetensors")
+    with pytest.raises(DataError, match=r"weights/model\.safetensors: content differs"):
+        read_weights(network(), node, "weights")
+
+
+def test_a_flipped_byte_of_a_converted_or_a_finetuned_model_is_refused_by_name(tmp_path):
+    convert = tiny.converted(tmp_path)
+    shutil.copytree(convert.directory / "hf", tmp_path / "finetune" / "tuned-0000000000" / "model")
+    finetune = tiny.node(tmp_path, "finetune", "tuned", {"labels": [], "method": "full"})
+    load_base(convert, [], 0)
+    load_finetuned(finetune, convert, 0)
+    flip(convert.directory / "hf" / "model.safetensors")
+    flip(finetune.directory / "model" / "model.safetensors")
+    with pytest.raises(DataError, match=r"hf/model\.safetensors: content differs"):
+        load_base(convert, [], 0)
+    with pytest.raises(DataError, match=r"model/model\.safetensors: content differs"):
+        load_finetuned(finetune, convert, 0)

@@ -1,6 +1,7 @@
 """smelt.plan.manifest: one form to hash, whole files or none, and sizes that are checked."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,35 @@ def test_a_flipped_byte_shows_only_when_the_content_is_read(tmp_path):
     (tmp_path / "a.txt").write_text("hellO")
     assert found.problems() == []
     assert "content differs" in found.problems(content=True)[0]
+    assert found.file("a.txt") == tmp_path / "a.txt"
+    with pytest.raises(
+        DataError, match=r"a\.txt: content differs from the sha256 in manifest\.json; delete .*manifest"
+    ):
+        found.file("a.txt", content=True)
+
+
+def test_every_listed_file_of_a_folder_is_checked(tmp_path):
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "b.txt").write_text("b")
+    found = Manifest.read(manifest(tmp_path, files=listing(tmp_path, ["hf/b.txt"])))
+    assert found.folder("hf", content=True) == tmp_path / "hf"
+    (tmp_path / "hf" / "b.txt").write_text("c")
+    assert found.folder("hf") == tmp_path / "hf"
+    with pytest.raises(DataError, match=r"hf/b\.txt: content differs"):
+        found.folder("hf", content=True)
+
+
+def test_what_a_manifest_lists_is_on_the_disk_before_the_manifest_is(tmp_path, monkeypatch):
+    synced = []
+    true = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file).st_ino), true(file)))
+    (tmp_path / "deep").mkdir()
+    for name in ("a", "deep/b"):
+        (tmp_path / name).write_text(name)
+    listing(tmp_path, ["a", "deep/b"])
+    expected = {path.stat().st_ino for path in (tmp_path, tmp_path / "a", tmp_path / "deep", tmp_path / "deep" / "b")}
+    assert set(synced) == expected
+    assert len(synced) == len(expected)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def load_base(
     New weights (the head; all of an `untrained` one) come from torch's global generator.
 
     Raises:
-        DataError: if weights of the body are missing.
+        DataError: if weights of the body are missing, or a file is not what the manifest lists.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
@@ -52,7 +52,7 @@ def load_base(
     if untrained:
         return auto.from_config(config, dtype=torch.float32)
     model, info = auto.from_pretrained(
-        convert.directory / "hf",
+        convert.folder("hf", content=True),
         config=config,
         dtype=torch.float32,
         local_files_only=True,
@@ -67,12 +67,16 @@ def load_base(
 
 
 def load_finetuned(finetune: Manifest, convert: Manifest, pad: int) -> Any:
-    """What a finetune node left in `model/`, in fp32 on the CPU; adapters sit on the converted model."""
+    """What a finetune node left in `model/`, in fp32 on the CPU; adapters sit on the converted model.
+
+    Raises:
+        DataError: if a file is not what its manifest lists.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
     labels: list[str] = finetune.facts["labels"]
-    directory = finetune.directory / "model"
+    directory = finetune.folder("model", content=True)
     if finetune.facts["method"] == "lora":
         from peft import PeftModel
 

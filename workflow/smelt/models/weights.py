@@ -53,14 +53,14 @@ def read_weights(network: torch.nn.Module, manifest: Manifest, folder: str) -> N
     """Fill `network` from the safetensors that `manifest` lists in `folder`.
 
     Raises:
-        DataError: if a file is damaged, or names and shapes are not exactly those of the network.
+        DataError: if a file is not what the manifest lists or is no safetensors, or names and shapes are not exactly those of the network.
     """
     wanted = untied(network)
     missing = set(wanted)
     for file in sorted(
         name for name in manifest.files if name.startswith(f"{folder}/") and name.endswith(".safetensors")
     ):
-        path = manifest.file(file)
+        path = manifest.file(file, content=True)
         try:
             with safe_open(path, framework="pt") as source:
                 for name in source.keys():  # noqa: SIM118 - not a dict
