@@ -56,7 +56,7 @@ def together(session_results, upstream, tmp_path_factory):
         str(script),
         str(file),
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=540)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("stopped by the time budget; saved at step") == 4  # two attempts, two processes
     return {name: Manifest.read(Path(each["out"])) for name, each in tasks.items()}
@@ -85,69 +85,50 @@ def test_two_processes_that_stopped_twice_end_as_if_they_had_not(together):
     assert stopped.facts == whole.facts
 
 
-@pytest.fixture
-def command(session_results, upstream, tmp_path, monkeypatch):
-    """`smelt pretrain` with two GPUs, for which two processes on the CPU stand in."""
+def test_two_gpus_need_no_launcher_and_a_lost_process_ends_the_command_which_then_goes_on(
+    together, session_results, upstream, monkeypatch, tmp_path
+):
+    """Two processes on the CPU stand in for the GPUs. The second one is killed; the same command then ends as if it had not been."""
     monkeypatch.setenv("SMELT_CPU_AS_GPU", "1")
-
-    def made(label, settings, **options):
-        each = task(session_results, label, settings, upstream)
-        flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-        log = str(tmp_path / "log.txt")
-        line = [
-            sys.executable,
-            "-m",
-            "smelt",
-            "pretrain",
-            "--spec",
-            each["spec"],
-            "--out",
-            each["out"],
-            "--log",
-            log,
-            *flags,
-        ]
-        return line, Path(each["out"])
-
-    return made
-
-
-def test_two_gpus_of_a_machine_need_no_launcher(together, command):
-    line, out = command("own-launch", DROPOUT, gpus=2, zero_stage=2)
-    ran = subprocess.run(line, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr + out.with_name("log.txt").read_text()
-    assert Manifest.read(out).files == together["whole"].files
-
-
-def test_the_command_ends_when_one_of_its_processes_is_killed(command):
-    line, out = command("bereft", json.loads(canonical(small_shards.settings(max_steps=10**6))), gpus=2)
-    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    each = task(session_results, "own-launch", DROPOUT, upstream)
+    out, log = Path(each["out"]), tmp_path / "log.txt"
+    command = [sys.executable, "-m", "smelt", "pretrain", "--spec", each["spec"], "--out", str(out), "--log", str(log)]
+    command += ["--gpus", "2", "--zero-stage", "2", "--save-minutes", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        metrics = out.parent / "state" / "metrics.jsonl"
-        deadline = time.monotonic() + 120
-        while not (metrics.exists() and metrics.read_text()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        checkpoints = out.parent / "state" / "checkpoints"
+        wait(lambda: any(checkpoints.glob("*/COMPLETE")), process)
         (other,) = children(process.pid)
         os.kill(other, signal.SIGKILL)
         _, told = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 1
-    assert "process 1 of 2 ended" in told
+    assert "process 1 of 2 ended with code -9" in told
     assert not out.exists()
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=540)
+    assert ran.returncode == 0, ran.stderr + log.read_text()
+    assert "going on from step" in ran.stderr
+    assert Manifest.read(out).files == together["whole"].files
 
 
-def test_a_killed_command_takes_its_processes_with_it(command):
-    line, _ = command("orphans", json.loads(canonical(small_shards.settings(max_steps=10**6))), gpus=2)
-    process = subprocess.Popen(line)
+LAUNCH = """
+import sys, time
+from pathlib import Path
+from smelt.plan.job import Job
+from smelt.training import launch
+
+launch._command = lambda job: [sys.executable, "-c", "import time; time.sleep(600)", "pretrain"]
+with launch.processes(Job({"stage": "pretrain"}, Path("."), options={"gpus": 3})):
+    time.sleep(600)
+"""
+
+
+def test_a_killed_command_takes_its_processes_with_it():
+    process = subprocess.Popen([sys.executable, "-c", LAUNCH])
     try:
-        deadline = time.monotonic() + 120
-        while not (found := children(process.pid)):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait(lambda: len(children(process.pid)) == 2, process)
+        found = children(process.pid)
     finally:
         process.kill()
         process.wait()
@@ -155,6 +136,14 @@ def test_a_killed_command_takes_its_processes_with_it(command):
     while any(running(pid) for pid in found):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def wait(ready, process, seconds=300):
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def children(pid):

@@ -252,7 +252,7 @@ def test_sigterm_to_the_command_ends_with_75_and_one_line(session_results, upstr
     assert "Traceback" not in told
 
 
-def wait(ready, process, log, seconds=120):
+def wait(ready, process, log, seconds=300):
     """Until `ready()`; fails with the log if the process ended or the time is over."""
     deadline = time.monotonic() + seconds
     while not ready():

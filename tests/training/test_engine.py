@@ -129,7 +129,8 @@ def test_training_equals_a_plain_loop_to_1e5_where_clipping_fires(zero_stage):
 def test_accumulating_over_smaller_micro_batches_changes_rounding_only(zero_stage):
     whole, parts = Trial(plan(), zero_stage, 1).run(), Trial(plan(), zero_stage, 4).run()
     assert parts[0] == pytest.approx(whole[0], abs=1e-6)
-    assert furthest(whole[2], parts[2]) < 1e-6 * 100  # AdamW enlarges rounding where a gradient is near 0
+    assert parts[1] == pytest.approx(whole[1], rel=1e-5)
+    assert furthest(whole[2], parts[2]) < 1e-4  # AdamW enlarges rounding where a gradient is near 0
 
 
 def test_the_loss_is_that_of_transformers():
