@@ -41,6 +41,8 @@ def checkout(tmp_path) -> Path:
     (root / "workflow" / "smelt" / "a.py").write_text("edited since\n")
     (root / "workflow" / "gone.py").unlink()
     (root / "untracked.py").write_text("untracked\n")
+    (root / "workflow" / "smelt" / "new.py").write_text("not added yet\n")
+    (root / "workflow" / "smelt" / ".env").write_text("TOKEN=secret\n")
     (root / ".env").write_text("TOKEN=secret\n")
     return root
 

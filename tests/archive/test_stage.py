@@ -132,6 +132,7 @@ def test_code_is_what_git_tracks_as_it_is_in_the_working_tree(packed, archived):
         "link.py",
         "run.sh",
         "workflow/smelt/a.py",
+        "workflow/smelt/new.py",
         "名 前.txt",
     }
     assert found["workflow/smelt/a.py"] == found["link.py"] == b"edited since\n"

@@ -1,4 +1,4 @@
-"""The code that made an experiment: what git tracks, as it is in the working tree."""
+"""The code that made an experiment: what git tracks, as it is in the working tree, and modules that are not added yet."""
 
 import os
 import subprocess
@@ -48,7 +48,10 @@ def code(root: Path, prefix: str = "code") -> Code:
 
 
 def _tracked(root: Path) -> list[tuple[str, bool]] | None:
-    """(name, whether git marks it executable); None if `root` is not the top of a git checkout."""
+    """(name, whether it is executable); None if `root` is not the top of a git checkout.
+
+    Of `workflow/` also what git neither tracks nor ignores: a new module counts in the digest of the code as any other.
+    """
     try:
         top = subprocess.run(
             ["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=True
@@ -56,6 +59,8 @@ def _tracked(root: Path) -> list[tuple[str, bool]] | None:
         if Path(top.stdout.rstrip("\n")).resolve() != root.resolve():
             return None
         listed = subprocess.run(["git", "-C", root, "ls-files", "-s", "-z"], capture_output=True, check=True)
+        new = ["git", "-C", root, "ls-files", "--others", "--exclude-standard", "-z", "--", "workflow"]
+        fresh = subprocess.run(new, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     found = {}
@@ -63,6 +68,9 @@ def _tracked(root: Path) -> list[tuple[str, bool]] | None:
         about, _, name = line.partition(b"\t")
         if name:
             found[name.decode()] = about.startswith(b"100755")
+    for name in fresh.stdout.split(b"\0"):
+        if name:
+            found[name.decode()] = os.access(root / name.decode(), os.X_OK)
     return list(found.items())
 
 
