@@ -1,16 +1,20 @@
 """Downloads from a server that breaks off, lies, redirects and is busy."""
 
+import base64
 import email.utils
 import hashlib
 import random
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import requests
 
 from smelt.data.cache import Expected
 from smelt.data.download import Patience, download
+from smelt.data.packages import PipConfiguration
 from smelt.plan.errors import DataError
 from smelt.plan.job import Job
 from web_server import Site, gives, refuses, says_it_has, sends_another_part, sends_to
@@ -190,6 +194,19 @@ def test_a_server_that_is_not_there_is_an_error_with_the_system_s_word_for_it(tm
     gone.close()
     with pytest.raises(DataError, match=r"Connection refused"):
         fetch(gone, tmp_path / "part", job)
+
+
+@pytest.mark.parametrize(
+    "session", [requests.Session, lambda: PipConfiguration({}).session()], ids=["address", "index"]
+)
+def test_a_login_is_taken_from_netrc(
+    site: Site, tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch, session: Callable[[], requests.Session]
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ada password pa55\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    site.pages["/file"] = [gives(DATA)]
+    download([site.url("/file")], tmp_path / "part", EXPECTED, job, session(), QUICK)
+    assert site.requests[0][1]["Authorization"] == "Basic " + base64.b64encode(b"ada:pa55").decode()
 
 
 def test_secrets_in_an_address_are_never_told(site: Site, tmp_path: Path, job: Job) -> None:

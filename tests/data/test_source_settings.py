@@ -7,6 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from smelt.data.formats import READERS
+from smelt.plan.complaint import complaint
 from smelt.plan.errors import DataError
 from smelt.plan.settings.corpus import Corpus
 from smelt.plan.settings.source import FileSource, Source
@@ -29,6 +30,12 @@ TABLE = {
     [
         ({**URL, "url": "ftp://example.org/x"}, "no http or https address"),
         ({**URL, "mirrors": ["https://a", "example.org"]}, "no http or https address"),
+        ({**URL, "url": "https://ada:pa55@example.org/x"}, r"a secret \(a login\).*~/\.netrc"),
+        ({**URL, "url": "https://pa55@example.org/x"}, r"a secret \(a login\)"),
+        ({**URL, "url": "https://example.org/x?a=1&Token=pa55"}, r"a secret \('Token' in its query\).*~/\.netrc"),
+        ({**URL, "mirrors": ["https://a", "https://b?X-Amz-Signature=pa55"]}, "a secret .'X-Amz-Signature'"),
+        ({**URL, "url": "https://example.org/x?%74oken=pa55"}, "a secret .'token'"),
+        ({**URL, "url": "https://example.org/x?api_key=pa55;b=2"}, "a secret .'api_key'"),
         ({"kind": "url", "url": "https://example.org/x"}, "no checksum"),
         ({**URL, "sha256": "abc"}, "pattern"),
         ({**URL, "sha256": "A" * 64}, "pattern"),
@@ -46,6 +53,25 @@ TABLE = {
 def test_a_source_that_can_not_work_is_refused(source: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         TypeAdapter(Source).validate_python(source)
+
+
+@pytest.mark.parametrize("query", ["?download=1&id=7", "?tokens=5", "?file=a@b.txt", "?format=key&x=token", "?key="])
+def test_an_ordinary_query_is_no_secret(query: str) -> None:
+    assert TypeAdapter(Source).validate_python({**URL, "url": f"https://example.org/x{query}"}).url.endswith(query)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://ada:pa55@example.org/x", "https://example.org/x?token=pa55", "ftp://ada:pa55@example.org/x?sig=pa55"],
+)
+def test_the_complaint_about_a_secret_does_not_tell_it(url: str) -> None:
+    data = {**URL, "url": url}
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(Source).validate_python(data)
+    (error,) = raised.value.errors()
+    _, text = complaint(Source, data, error)
+    assert "example.org/x" in text
+    assert "pa55" not in text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from smelt.plan.redaction import public
 from smelt.plan.yaml_file import Path_
 
 NESTING = ("like", "each", "resources")
@@ -54,7 +55,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    text = repr(value)
+    text = public(repr(value))
     return text if len(text) <= 60 else text[:57] + "…"
 
 

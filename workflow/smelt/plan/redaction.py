@@ -1,14 +1,27 @@
 """What is taken out of text that others get to see: logins and keys in addresses, the home folder, the working folder."""
 
 import re
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
 REMOVED = "(removed)"
+_KEYS = r"[\w.-]*(?:token|key|secret|signature|password|passwd|credential|sig)"
+"""Names of queries whose values are nobody's business, such as X-Amz-Signature."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s\"'<>]*@")
-_KEY = re.compile(
-    r"([?&;][\w.-]*(?:token|key|secret|signature|password|passwd|credential|sig)=)[^&#;\s\"'<>]+", re.IGNORECASE
-)
+_KEY = re.compile(rf"([?&;]{_KEYS}=)[^&#;\s\"'<>]+", re.IGNORECASE)
+
+
+def secret_in(url: str) -> str | None:
+    """What of an address is a secret, named without its value: its login, or a key of its query; None if nothing is."""
+    parts = urllib.parse.urlsplit(url)
+    if "@" in parts.netloc:
+        return "a login"
+    for name in re.findall(r"(?:^|[&;])([^&;=]+)=[^&;]", parts.query):
+        plain = urllib.parse.unquote_plus(name)
+        if re.fullmatch(_KEYS, plain, re.IGNORECASE):
+            return f"{plain!r} in its query"
+    return None
 
 
 def public(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
 from smelt.plan.errors import DataError
+from smelt.plan.redaction import public, secret_in
 from smelt.plan.settings.base import Settings
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -84,7 +85,7 @@ class UrlSource(_Source):
     kind: Literal["url"]
     """A file at an address."""
     url: str
-    """Where the file is."""
+    """Where the file is. A host that wants a login finds it in `~/.netrc`; an address with a login or a token in it is refused."""
     mirrors: list[str] = []
     """Other addresses of the same file, tried in this order when `url` fails."""
     sha256: Sha256 | None = None
@@ -101,7 +102,12 @@ class UrlSource(_Source):
     def _is_an_address(cls, value: str | list[str]) -> str | list[str]:
         for url in [value] if isinstance(value, str) else value:
             if not re.match(r"https?://[^/\s]+", url):
-                raise ValueError(f"{url!r} is no http or https address; for files at hand use `kind: file`")
+                raise ValueError(f"{public(url)!r} is no http or https address; for files at hand use `kind: file`")
+            if secret := secret_in(url):
+                raise ValueError(
+                    f"holds a secret ({secret}), which would stand in manifests and logs: leave it out, and put the host's "
+                    "login into ~/.netrc, or fetch the file by hand and use `kind: file`"
+                )
         return value
 
     @model_validator(mode="after")
