@@ -89,7 +89,7 @@ MAPPINGS: list[tuple[str, Edit, list[str]]] = [
     ("a negative size", put("tokenizers.bpe.vocab_size", -5), ["tokenizers.bpe.vocab_size: -5", "greater than 0"]),
     ("a vocabulary below its fixed pieces", put("tokenizers.bpe.vocab_size", 100), ["tokenizers.bpe", "vocab_size 100 leaves no room beside the 260 fixed pieces"]),
     ("a sequence of length 0", put("pretraining.short.sequence_length", 0), ["pretraining.short.sequence_length: 0", "greater than or equal to 2"]),
-    ("a sequence longer than the model", put("pretraining.short.sequence_length", 256), ["has sequence_length 256, but model 'mini' has max_position_embeddings 128; raise the one or lower the other"]),
+    ("a sequence longer than the model", put("pretraining.short.sequence_length", 256), ["pretraining.short.sequence_length: 256 is more than max_position_embeddings 128 of model 'mini'", "raise the one or lower the other"]),
     ("heads that do not divide the width", put("models.mini.num_attention_heads", 5), ["models.mini", "hidden_size 64 is no multiple of num_attention_heads 5", "take 65"]),
     ("two lengths of training", put("pretraining.short.max_tokens", 10**6), ["pretraining.short", "give one length of training, not several"]),
     ("more warm-up than steps", put("pretraining.short.warmup_steps", 11), ["pretraining.short", "warmup_steps 11 is more than max_steps 10"]),
@@ -315,7 +315,7 @@ def test_what_snakemake_itself_can_not_read_ends_it_with_an_error_and_alters_not
     assert any(part in last for part in (name, "can't decode byte 0xff", "keys at top level")), done.stdout
     assert tree_digest(made / "results") == before
     # smelt says it with file and line, for whoever asks.
-    assert one_error(smelt(made, "plan", "--configfile", name), 2).splitlines()[1].startswith(f"  {name}:")
+    assert one_error(smelt(made, "plan", "--configfile", name), 2).splitlines()[1].startswith(f"  {made}/{name}:")
 
 
 def test_results_that_are_a_file_are_told(tmp_path):
