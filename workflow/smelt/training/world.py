@@ -41,6 +41,10 @@ class World:
                 )
             device = torch.device("cuda", local)
             torch.cuda.set_device(device)
+            # On a GPU sums by atomic additions come in any order; on a CPU the same threads add in the same order anyway.
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            # It would otherwise write NaN into all memory that torch.empty returns.
+            torch.utils.deterministic.fill_uninitialized_memory = False
         if not torch.distributed.is_initialized():
             if store is None and size == 1:
                 store = torch.distributed.HashStore()
