@@ -28,8 +28,9 @@ class Model(Settings):
     max_position_embeddings: Annotated[int, Field(ge=2)] = 1024
     """Longest sequence that the network can take."""
 
-    hidden_act: Literal["gelu_new", "gelu", "relu", "silu"] = "gelu_new"
-    """Activation inside the feed-forward block; ``gelu_new`` is the tanh approximation that GPT-2 uses."""
+    hidden_act: Literal["gelu_new", "gelu_pytorch_tanh", "gelu", "relu", "silu"] = "gelu_new"
+    """Activation inside the feed-forward block; ``gelu_new`` is the tanh approximation that GPT-2 uses,
+    ``gelu_pytorch_tanh`` the same function in one kernel of torch."""
 
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of activations dropped while training: of embeddings, attention weights and block outputs alike. 0 suits
