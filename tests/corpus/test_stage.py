@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from smelt.data.documents import read_documents
-from smelt.plan.errors import DataError
+from smelt.plan.errors import DataError, StorageError
 from smelt.plan.job import execute
 from smelt.plan.manifest import Manifest, canonical
 from smelt.plan.settings.corpus import Corpus
@@ -269,7 +269,7 @@ def test_a_full_disk_is_one_clear_error_and_alters_nothing_made_before(
     results = results_at(small_disk / "results")
     good = run(results, block("good.txt"))
     before = {path: path.read_bytes() for path in good.directory.rglob("*") if path.is_file()}
-    with pytest.raises(DataError, match=r"no space left on the disk"):
+    with pytest.raises(StorageError, match=r"No space left on device; make room there"):
         run(results, block("large.txt"))
     assert {path: path.read_bytes() for path in before} == before
     assert not results.path("corpus", "c", block("large.txt")).exists()
@@ -282,7 +282,7 @@ def test_a_full_cache_is_one_clear_error(
     site.pages["/file"] = [gives(data)]
     monkeypatch.setenv("SMELT_CACHE", str(small_disk))
     source = {"kind": "url", "url": site.url("/file"), "sha256": hashlib.sha256(data).hexdigest()}
-    with pytest.raises(DataError, match=r"no space left on the disk"):
+    with pytest.raises(StorageError, match=r"No space left on device; make room there"):
         run(results, block(sources=[source]))
 
 

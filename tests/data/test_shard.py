@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from smelt.data.shard import ShardWriter, token_type, write_values
-from smelt.plan.errors import DataError
+from smelt.plan.errors import DataError, StorageError
 
 U16, U32 = np.dtype("<u2"), np.dtype("<u4")
 
@@ -146,22 +146,22 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for the disk: the kernel refuses the write in the same call."""
     program = (
         "import sys, pathlib, resource, signal, numpy as np\n"
-        "from smelt.data.shard import write_values; from smelt.plan.errors import DataError\n"
+        "from smelt.data.shard import write_values; from smelt.plan.errors import StorageError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))\n"
         "try: write_values(pathlib.Path(sys.argv[1]), {'tokens': np.arange(2**22, dtype='<u2')})\n"
-        "except DataError as error: print(error)\n"
+        "except StorageError as error: print(error)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, tmp_path / "a.lmdb"], capture_output=True, text=True, check=True
     )
-    assert "a.lmdb: can't be written" in ran.stdout
-    assert "disk is not full" in ran.stdout
+    assert "a.lmdb: Input/output error; see whether the disk is full or fails, or use another --directory" in ran.stdout
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_can_not_be_written_to_is_one_clear_error(tmp_path):
-    with pytest.raises(DataError, match=r"a\.lmdb: can't be written"):
-        write_values(tmp_path / "missing" / "a.lmdb", {"tokens": b"12"})
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(StorageError, match=r"a\.lmdb.*a file stands where a folder is wanted"):
+        write_values(tmp_path / "taken" / "a.lmdb", {"tokens": b"12"})
 
 
 def test_writing_takes_memory_for_one_shard_whatever_the_input(tmp_path):

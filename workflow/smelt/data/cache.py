@@ -55,7 +55,7 @@ def folder() -> Path:
 def cached(expected: Expected, name: str, fetch: Callable[[Path], None], job: Job) -> Path:
     """The file with these checksums; `fetch(part)` brings it, going on with what is in `part`, if it isn't there yet.
 
-    Raises what `fetch` raises, and DataError if the cache can't be written.
+    Raises what `fetch` raises, and StorageError if the cache can't be written.
     """
     path = folder() / expected.key
     if path.is_file() and expected.problem(path) is None:

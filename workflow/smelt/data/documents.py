@@ -46,7 +46,7 @@ class DocumentWriter:
                 self._file.close()
 
     def write(self, row: dict[str, Any]) -> None:
-        """Raises DataError when the disk is full, ValueError for a number that JSON has not."""
+        """Raises StorageError when the disk is full, ValueError for a number that JSON has not."""
         line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         with storing(self.path):
             self._stream.write(line)

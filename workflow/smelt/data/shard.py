@@ -19,6 +19,7 @@ import lmdb
 import numpy as np
 import xxhash
 
+from smelt.data.storage import storing
 from smelt.plan.errors import DataError
 from smelt.plan.manifest import canonical
 
@@ -102,35 +103,38 @@ def content_digest(tokens: np.ndarray, starts: np.ndarray) -> str:
 def write_values(path: Path, values: dict[str, Any]) -> dict[str, int]:
     """Write an LMDB file of `values` (buffers, in the order of their keys) and return the byte at which each begins.
 
-    Raises DataError if the disk is full or the folder can't be written to; nothing is left then.
+    Raises StorageError if the disk is full or the folder can't be written to; nothing is left then.
     """
     temporary = path.with_name(f".{path.name}.partial")
-    temporary.unlink(missing_ok=True)
+    with storing(path):
+        temporary.unlink(missing_ok=True)
     views = {
         key: memoryview(value).cast("B") if len(value) else memoryview(b"") for key, value in sorted(values.items())
     }
     # Twice a page for every value and the trees beside it; whole mebibytes, so that the number is a plain one.
     size = (sum(map(len, views.values())) // _MEBIBYTE + 2) * _MEBIBYTE
     try:
-        # Synced once below; a commit that syncs would do it twice.
-        with lmdb.open(
-            str(temporary), map_size=size, subdir=False, lock=False, sync=False, lib_version=0
-        ) as environment:
-            with environment.begin(write=True) as transaction:
-                for key, view in views.items():
-                    transaction.put(key.encode(), view, append=True)
-            environment.sync(True)
-        offsets = _offsets(temporary, views)
-        os.replace(temporary, path)
-    except (lmdb.Error, OSError) as error:
-        temporary.unlink(missing_ok=True)
-        raise DataError(
-            f"{path}: can't be written ({error}); make sure that the disk is not full and the folder not read-only"
-        ) from error
+        with storing(path):
+            _put(temporary, views, size)
+            offsets = _offsets(temporary, views)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return offsets
+
+
+def _put(path: Path, views: dict[str, memoryview], size: int) -> None:
+    """The values into a new LMDB file of map size `size`. Raises OSError for an error of LMDB, with its number and reason."""
+    try:
+        # Synced once below; a commit that syncs would do it twice.
+        with lmdb.open(str(path), map_size=size, subdir=False, lock=False, sync=False, lib_version=0) as environment:
+            with environment.begin(write=True) as transaction:
+                for key, view in views.items():
+                    transaction.put(key.encode(), view, append=True)
+            environment.sync(True)
+    except lmdb.Error as error:
+        raise OSError(error.code, error.reason) from error
 
 
 def _offsets(path: Path, views: dict[str, memoryview]) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The few errors that smelt raises for a person to read. Each message names the place, the value and the way out."""
 
 import errno
+from pathlib import Path
 
 
 class SmeltError(Exception):
@@ -51,6 +52,8 @@ class StorageError(SmeltError):
 _REMEDIES = {
     errno.ENOSPC: "make room there, or use another --directory",
     errno.EDQUOT: "make room there, or use another --directory",
+    errno.EFBIG: "allow larger files there, or use another --directory",
+    errno.EIO: "see whether the disk is full or fails, or use another --directory",  # what LMDB says of a full disk
     errno.EROFS: "mount it so that it can be written, or use another --directory",
     errno.EACCES: "mend its permissions, or use another --directory",
     errno.EPERM: "mend its permissions, or use another --directory",
@@ -60,8 +63,11 @@ _REMEDIES = {
 }
 
 
-def storage_error(error: OSError) -> StorageError | None:
-    """What a person can do about an error of the operating system; None if that is unknown."""
+def storage_error(error: OSError, path: Path | None = None) -> StorageError | None:
+    """What a person can do about an error of the operating system; None if that is unknown.
+
+    `path` is what was being written: a write that fails does not tell its file.
+    """
     if error.errno not in _REMEDIES:
         return None
-    return StorageError(f"{error.filename or 'writing'}: {error.strerror}; {_REMEDIES[error.errno]}")
+    return StorageError(f"{error.filename or path or 'writing'}: {error.strerror}; {_REMEDIES[error.errno]}")
