@@ -1,9 +1,10 @@
 """The table of speeds: its rows, that its ratios follow from its times, and that it fails in words."""
 
 import pytest
+import torch
 
 import tiny
-from smelt.benchmark.stage import cells, sequences
+from smelt.benchmark.stage import bf16_in_hardware, cells, sequences
 from smelt.plan.errors import DataError, SmeltError
 from smelt.plan.settings.benchmark import Benchmark
 
@@ -68,6 +69,16 @@ def test_the_same_seed_takes_the_same_text(upstream):
 def test_what_cannot_be_timed_is_refused(results, upstream, settings, message):
     with pytest.raises(DataError, match=message):
         results.run("benchmark", "speed", settings, **upstream)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_the_device_that_is_there_counts_and_not_the_one_that_was_granted(results, upstream):
+    with pytest.raises(DataError, match="fp16 needs a GPU"):
+        results.run("benchmark", "speed", {"precisions": ["fp16"]}, {"gpus": 1}, **upstream)
+    settings = {**SMALL, "precisions": ["bf16"], "methods": ["full"], "repeats": 1}
+    measured = results.run("benchmark", "speed", settings, {"gpus": 1}, **upstream).provenance["measurements"]
+    assert measured["device"] == "CPU"
+    assert bool(measured["rows"][0]["note"]) is not bf16_in_hardware()
 
 
 def test_a_cell_that_dies_is_named(results, upstream):

@@ -119,7 +119,7 @@ from smelt.plan.job import Job
 from smelt.training import launch
 
 launch._command = lambda job: [sys.executable, "-c", "import time; time.sleep(600)", "pretrain"]
-with launch.processes(Job({"stage": "pretrain"}, Path("."), options={"gpus": 3})):
+with launch.processes(Job({"stage": "pretrain"}, Path(".")), 3):
     time.sleep(600)
 """
 

@@ -39,6 +39,16 @@ def reference(session_results, upstream):
     return session_results.run("pretrain", "reference", SETTINGS, **upstream)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_gpus_that_are_not_there_are_said_and_one_process_trains_on_the_cpu(
+    session_results, upstream, reference, capsys
+):
+    made = session_results.run("pretrain", "no-gpu", SETTINGS, options={"gpus": 2}, **upstream)
+    assert "2 GPUs were granted, torch sees none: on the CPU" in capsys.readouterr().out
+    assert made.provenance["measurements"]["processes"] == 1
+    assert made.files == reference.files
+
+
 class Node:
     """A pretrain node of its own, over the shared upstream."""
 

@@ -30,8 +30,7 @@ CPU = Path("/proc/cpuinfo")
 
 def run(job: Job) -> Product:
     settings = Benchmark.model_validate(job.settings)
-    gpus = min(job.options.get("gpus", 0), 1)
-    set_environment(settings.cpu_threads, gpus)
+    gpus = min(set_environment(settings.cpu_threads, job.options.get("gpus", 0), job.say), 1)
     if "fp16" in settings.precisions and not gpus:
         raise DataError("benchmark: precision fp16 needs a GPU; leave it out of `precisions` on a CPU")
     tokens = sequences(job.input("convert"), job.input("shards"), settings)

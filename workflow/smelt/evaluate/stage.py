@@ -12,7 +12,7 @@ from smelt.training.compute import prepare
 
 def run(job: Job) -> Product:
     settings = Evaluate.model_validate(job.settings)
-    device = prepare(settings.cpu_threads, job.options.get("gpus", 0))
+    device = prepare(settings.cpu_threads, job.options.get("gpus", 0), job.say)
     if "finetune" not in job.inputs:
         from smelt.evaluate.language_model import evaluate
     elif job.input("finetune").facts["task_kind"] == "classification":

@@ -20,7 +20,7 @@ KEEPS_STATE = True
 def run(job: Job) -> Product:
     # Which task it is was resolved by the plan: the settings no longer name it.
     settings = Finetuning.model_validate({"task": job.input("task").id, **job.settings})
-    device = prepare(settings.cpu_threads, job.options.get("gpus", 0))
+    device = prepare(settings.cpu_threads, job.options.get("gpus", 0), job.say)
 
     from smelt.finetune.examples import read_examples
     from smelt.finetune.network import build, max_length_of

@@ -8,6 +8,7 @@ import math
 import os
 import resource
 import statistics
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,11 @@ def run(job: Job) -> Product:
     train = TokenStream(shards, "train", tokenizer.id, verify).sequences(length)
     valid = TokenStream(shards, "valid", tokenizer.id, verify).sequences(length)
     total = steps(settings.pretraining, len(train))
-    gpu = _gpu(job, settings.pretraining.cpu_threads)
+    gpu, count = _devices(job, settings.pretraining.cpu_threads)
     from smelt.training.launch import processes
     from smelt.training.world import World
 
-    with processes(job) as store:
+    with processes(job, count) as store:
         world = World.join(gpu, store)
         loop = _loop(job, settings, train, valid, total, world, started)
         loop.run()
@@ -68,21 +69,25 @@ def steps(settings: Pretraining, sequences: int) -> int:
     return count
 
 
-def _gpu(job: Job, cpu_threads: int) -> bool:
-    """Set up arithmetic; whether to compute on GPUs. SMELT_CPU_AS_GPU lets a trial without GPUs start as many processes."""
+def _devices(job: Job, cpu_threads: int) -> tuple[bool, int]:
+    """Set up arithmetic: whether to compute on GPUs, and with how many processes.
+
+    SMELT_CPU_AS_GPU lets a trial without GPUs start as many processes as it asked for GPUs (docs/pretrain.md).
+    """
     granted = job.options.get("gpus", 0)
     if granted and os.environ.get("SMELT_CPU_AS_GPU"):
         job.say(f"SMELT_CPU_AS_GPU is set: {granted} processes on the CPU instead of GPUs")
-        granted = 0
-    if prepare(cpu_threads, min(granted, 1)).type == "cpu":
-        return False
+        prepare(cpu_threads)
+        return False, granted
+    if prepare(cpu_threads, granted, job.say).type == "cpu":
+        return False, 1
     import torch
 
     if granted > torch.cuda.device_count():
         raise SmeltError(
             f"{granted} GPUs were granted, torch sees {torch.cuda.device_count()}; grant fewer, or see `smelt doctor`"
         )
-    return True
+    return True, granted
 
 
 def _loop(
@@ -180,7 +185,9 @@ def _measurements(loop: "Loop") -> dict[str, Any]:
     if device.type == "cuda":
         memory = torch.cuda.max_memory_allocated(device) / 1e6
     else:
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        # In bytes on macOS, in kilobytes elsewhere (getrusage(2)).
+        unit = 1 if sys.platform == "darwin" else 1024
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     rate = statistics.median(loop.rates) if loop.rates else 0.0
     return {
         "tokens_per_second": round(rate, 1),

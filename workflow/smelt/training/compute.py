@@ -4,9 +4,8 @@ Threads change the order of sums and so the last bits: their number comes from t
 """
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from smelt.plan.errors import DataError
 
 if TYPE_CHECKING:
     import torch
@@ -22,32 +21,36 @@ ENVIRONMENT = {
 }
 
 
-def set_environment(cpu_threads: int, gpus: int = 0) -> None:
-    """For this process and its children; libraries read it when they are imported."""
+def set_environment(cpu_threads: int, gpus: int, say: Callable[[str], None]) -> int:
+    """For this process and its children; libraries read it when they are imported.
+
+    Returns:
+        How many GPUs torch sees if any was granted (`gpus` > 0), else 0. torch is imported only to find that out.
+    """
     os.environ.update(ENVIRONMENT)
-    if gpus == 0:
-        os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(cpu_threads)
+    seen = 0
+    if gpus:
+        import torch
+
+        seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not seen:
+            granted = "1 GPU was" if gpus == 1 else f"{gpus} GPUs were"
+            say(f"{granted} granted, torch sees none: on the CPU (see `smelt doctor`)")
+    if not seen:
+        os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
+    return seen
 
 
-def prepare(cpu_threads: int, gpus: int = 0) -> "torch.device":
+def prepare(cpu_threads: int, gpus: int = 0, say: Callable[[str], None] = print) -> "torch.device":
     """Set environment and threads of this process.
 
     Returns:
-        The first GPU if any was granted (`gpus` > 0), else the CPU.
-
-    Raises:
-        DataError: if a GPU was granted and torch sees none.
+        The first GPU if any was granted (`gpus` > 0) and torch sees one, else the CPU; what is missing is said.
     """
-    set_environment(cpu_threads, gpus)
+    seen = set_environment(cpu_threads, gpus, say)
     import torch
 
     torch.set_num_threads(cpu_threads)
-    if gpus == 0:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise DataError(
-            f"{gpus} GPUs were granted, but torch {torch.__version__} sees none; run `smelt doctor`, or set gpu: 0 in the profile"
-        )
-    return torch.device("cuda", 0)
+    return torch.device("cuda", 0) if seen else torch.device("cpu")

@@ -27,12 +27,11 @@ GRACE = 5.0
 
 
 @contextlib.contextmanager
-def processes(job: Job) -> Iterator[Store | None]:
-    """Have `job.options["gpus"]` processes while the block lasts; yields where they meet (None: as the environment says).
+def processes(job: Job, count: int) -> Iterator[Store | None]:
+    """Have `count` processes while the block lasts; yields where they meet (None: as the environment says).
 
     They end with this process however it ends, and it ends with any of them that fails.
     """
-    count = max(1, job.options.get("gpus", 0))
     if MEETING_PLACE in os.environ:
         yield TCPStore(HOST, int(os.environ[MEETING_PLACE]), world_size=count, is_master=False)
         return
@@ -70,9 +69,10 @@ def _command(job: Job) -> list[str]:
 
 
 def _end_with_parent() -> None:
-    """In the child: Linux ends it when its parent is gone, also when that was killed."""
-    end_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
-    ctypes.CDLL(None).prctl(end_signal, signal.SIGKILL)
+    """In the child: Linux ends it when its parent is gone, also when that was killed. Elsewhere it ends at its next collective call."""
+    if sys.platform == "linux":
+        end_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
+        ctypes.CDLL(None).prctl(end_signal, signal.SIGKILL)
 
 
 def _watch(job: Job, others: list[subprocess.Popen], finished: threading.Event) -> None:
