@@ -12,6 +12,8 @@ rule finetune:
     benchmark:
         node("finetune", "benchmark.jsonl")
     threads: need("finetune", "threads")
+    # An evaluation waits for it, and it takes longest: before what nothing waits for.
+    priority: 1
     resources:
         mem_mb=need("finetune", "memory"),
         runtime=need("finetune", "minutes"),
