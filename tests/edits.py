@@ -300,11 +300,10 @@ def _two_files(place: Place) -> None:
 
 
 def _resources(place: Place) -> None:
-    needs = "{threads: 2, gpus: 2, nodes: 3, micro_batch: 4, zero_stage: 2, save_minutes: 1, memory: 100}"
-    place.config(
-        "    benchmark: speed\n", f"    benchmark: speed\n    resources: {{pretrain: {needs}, finetune: {needs}}}\n"
-    )
-    place.config("    learning_rate: 0.001\n", f"    learning_rate: 0.001\n    resources: {needs}\n")
+    training = "threads: 2, minutes: 9, micro_batch: 4, save_minutes: 1, budget_minutes: 30, memory: 100"
+    stages = f"{{pretrain: {{{training}, gpus: 2, zero_stage: 2}}, finetune: {{{training}, gpus: 1}}, evaluate: {{gpus: 1}}}}"
+    place.config("    benchmark: speed\n", f"    benchmark: speed\n    resources: {stages}\n")
+    place.config("    learning_rate: 0.001\n", f"    learning_rate: 0.001\n    resources: {{{training}}}\n")
 
 
 def _like(place: Place) -> None:
@@ -335,7 +334,7 @@ CONFIGURATION = [
     Edit("defaults written out", _defaults, NOTHING),
     Edit("like instead of a copy", _like, NOTHING),
     Edit("two files, the second overriding the first", _two_files, NOTHING),
-    Edit("GPUs, machines, micro-batch and the rest of resources", _resources, NOTHING),
+    Edit("GPUs, micro-batch and the rest of resources", _resources, NOTHING),
     Edit("blocks that no experiment uses", setting("models:\n", "models:\n  huge: {hidden_size: 4096, num_attention_heads: 32}\n"), NOTHING),
     Edit("an edit reverted", _reverted, NOTHING),
     Edit("an experiment taken out", setting("  twin:\n    like: mini\n    finetuning: []\n    benchmark: null\n", ""), NOTHING),

@@ -79,6 +79,12 @@ def test_a_rule_says_what_it_does_logs_and_asks_for_what_it_needs(stage: str, ru
     assert {"mem_mb", "runtime"} <= set(rule["resources"])
 
 
+def test_only_the_rules_that_gather_what_is_made_have_no_log_and_no_benchmark(rules: dict[str, Any]) -> None:
+    """`experiment` sets links in an instant, beside snakemake: its one line of error belongs on the terminal."""
+    assert {name for name, rule in rules.items() if not rule["log"]} == {"all", "experiment"}
+    assert {name for name, rule in rules.items() if not rule["benchmark"]} == {"all", "experiment"}
+
+
 @pytest.mark.parametrize("name", [*STAGES, "experiment"])
 def test_a_rule_is_one_command_that_takes_the_place_of_its_shell(name: str, rules: dict[str, Any]) -> None:
     """Else a signal ends the shell and leaves the stage alone, and `run:` starts another snakemake for each job."""
