@@ -137,5 +137,5 @@ def main(plan: Plan, name: str, results: Path, once: bool, every: float) -> int:
                 found = rows(plan, name, results)
                 live.update(table(found, name), refresh=True)
     except KeyboardInterrupt:
-        pass  # the way to leave; the jobs go on
+        return 0  # the way to leave; the jobs go on
     return 0
