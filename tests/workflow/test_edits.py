@@ -59,7 +59,7 @@ def test_an_edit_runs_exactly_what_depends_on_it(edit: Edit, outcomes: dict[str,
     for node, key in edit.causes.items():
         assert key in keys[node], f"{node} runs for {keys[node]}"
     reached = {node for each in explained.values() for node in each["reaches"]}
-    unexplained = {node for node, each in explained.items() if not each["why"] and each["stage"] != "experiment"}
+    unexplained = {each["node"] for each in outcome.explained if not each["why"] and each["stage"] != "experiment"}
     assert unexplained <= reached
 
 
