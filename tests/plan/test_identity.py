@@ -60,7 +60,7 @@ def source(tmp_path: Path, monkeypatch) -> Path:
 
 
 def forget() -> None:
-    for cached in (identity.code_modules, identity._scan, identity._path):
+    for cached in (identity.code_modules, identity._scan, identity._path, identity._memory):
         cached.cache_clear()
 
 
@@ -195,3 +195,31 @@ def test_a_stage_reaches_no_other_stage(stage):
     others = tuple(f"smelt.{other}" for other in STAGES if other != stage)
     reached = [name for name in identity.code_modules(stage) if name in others or name.startswith(tuple(f"{other}." for other in others))]  # fmt: skip
     assert reached == []
+
+
+def test_what_was_read_of_a_module_is_remembered_by_its_content(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").mkdir()
+    before = digest()
+    assert len(identity._memory().new) == 11
+    identity.remember()
+    assert digest() == before
+    assert identity._memory().new == {}
+    edit(source, "smelt/toy/near.py", "A = 1", "A = 2")
+    assert digest() != before
+    assert len(identity._memory().new) == 1
+    identity.remember()
+    # Equal content elsewhere resolves its own relative imports.
+    (source / "smelt" / "late.py").write_text((source / "smelt" / "toy" / "near.py").read_text())
+    digest()
+    assert len(identity._memory().new) == 1
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"a": 1}', '{"a": ["x"]}'])
+def test_a_broken_memory_of_modules_only_costs_time(source, tmp_path, monkeypatch, broken):
+    monkeypatch.chdir(tmp_path)
+    before = digest()
+    write(tmp_path / ".snakemake", broken, "smelt-code.json")
+    assert digest() == before
+    identity.remember()
+    assert digest() == before

@@ -9,14 +9,20 @@ again only what it changed.
 import ast
 import functools
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
+
+from smelt.plan.manifest import write_atomically
 
 PACKAGE = "smelt"
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder that holds the package."""
 DATA_FILES = (".j2", ".css", ".js")
 """Files beside a module that are part of what it does: templates and what they include."""
+MEMORY = Path(".snakemake") / "smelt-code.json"
+"""What was read of each module, by the sha256 of its content: to parse a hundred modules at every start takes half a second."""
+MOST_REMEMBERED = 1000
 NOT_COUNTED = (f"{PACKAGE}.plan", f"{PACKAGE}.cli")
 
 
@@ -66,16 +72,63 @@ def _scan(name: str) -> tuple[str, frozenset[str]]:
     path = _path(name)
     if path is None:
         raise ModuleNotFoundError(f"no module {name!r} under {SOURCE}", name=name)
-    tree = ast.parse(path.read_bytes(), str(path))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    parts: list[str] = []
-    named: set[str] = set()
-    _read(tree, package, parts, named)
+    own, named = _memory().get(name, path)
     # The __init__ of each parent runs as well.
-    named.update(name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1))
-    modules = {module for each in named if (module := _module_of(each)) is not None}
-    own = hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    parents = [name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)]
+    modules = {module for each in [*named, *parents] if (module := _module_of(each)) is not None}
     return own, frozenset(modules - {name})
+
+
+class _Memory:
+    """Digests and imports of modules whose content was seen before."""
+
+    def __init__(self) -> None:
+        self.reader = Path(__file__).read_bytes()
+        """This file: read another way, the same module may give another digest."""
+        self.known: dict[str, Any] = {}
+        self.new: dict[str, Any] = {}
+        try:
+            found = json.loads(MEMORY.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # absent or broken: the modules are read again
+            return
+        if isinstance(found, dict) and all(
+            isinstance(each, list) and [type(part) for part in each] == [str, list] for each in found.values()
+        ):
+            self.known = found
+
+    def get(self, name: str, path: Path) -> tuple[str, list[str]]:
+        """The module's own digest, and the names in its imports that are of this package."""
+        content = path.read_bytes()
+        key = hashlib.sha256(b"\0".join([name.encode(), path.name.encode(), self.reader, content])).hexdigest()
+        if key not in self.known:
+            parts: list[str] = []
+            named: set[str] = set()
+            _read(
+                ast.parse(content, str(path)),
+                name if path.name == "__init__.py" else name.rpartition(".")[0],
+                parts,
+                named,
+            )
+            own = hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            self.known[key] = self.new[key] = [own, sorted(each for each in named if each.split(".")[0] == PACKAGE)]
+        own, names = self.known[key]
+        return own, names
+
+    def write(self) -> None:
+        if self.new and MEMORY.parent.is_dir():
+            kept = self.known if len(self.known) <= MOST_REMEMBERED else self.new
+            write_atomically(MEMORY, json.dumps(kept), sync=False)
+            self.new = {}
+
+
+@functools.cache
+def _memory() -> _Memory:
+    return _Memory()
+
+
+def remember() -> None:
+    """Keep what was read of the modules for the next start, where Snakemake has its folder."""
+    _memory().write()
 
 
 def _read(node: Any, package: str, parts: list[str], named: set[str]) -> None:

@@ -74,13 +74,19 @@ class Manifest:
     def read(cls, path: Path) -> "Manifest":
         """Raises DataError if the file is missing or is not a manifest of this format."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            return cls.parse(path, path.read_bytes())
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such manifest; run snakemake to make this node first") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: not a manifest ({error}); delete it and run snakemake again") from None
         except OSError as error:
             raise DataError(f"{path}: can't be read ({error.strerror}); see to it and run snakemake again") from None
+
+    @classmethod
+    def parse(cls, path: Path, content: bytes) -> "Manifest":
+        """`read` of content that is at hand."""
+        try:
+            data = json.loads(content)
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: not a manifest ({error}); delete it and run snakemake again") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT or not _is_whole(data):
             raise DataError(f"{path}: not a manifest of format {FORMAT}; delete it and run snakemake again")
         return cls(path, data)

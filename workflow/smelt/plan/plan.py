@@ -41,7 +41,7 @@ class Node:
     def label(self) -> str:
         return self.id.rpartition("-")[0]
 
-    @property
+    @functools.cached_property
     def above(self) -> list[Ref]:
         """All upstream nodes, each once, in a fixed order."""
         refs: list[Ref] = []

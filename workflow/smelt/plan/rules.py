@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt.plan import records, resources
+from smelt.plan import identity, records, resources
 from smelt.plan.complaint import nearest
 from smelt.plan.errors import LockedError, SmeltError, storage_error
 from smelt.plan.job import this_process
@@ -54,6 +54,7 @@ class Rules:
                 if not looks:
                     hold_folder(Path(".snakemake"))
                 records.bring_in_step(rules.plan, RESULTS, Path(".snakemake"))
+                identity.remember()
             except OSError as error:
                 if told := storage_error(error):
                     raise told from None

@@ -5,6 +5,7 @@ now, its manifest is the one that was written with the provenance, and all files
 """
 
 import functools
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from smelt.plan.errors import DataError
 from smelt.plan.identity import code_modules
-from smelt.plan.manifest import Manifest, canonical, sha256_file
+from smelt.plan.manifest import Manifest, canonical
 from smelt.plan.plan import Node, Plan, Ref
 
 
@@ -41,8 +42,16 @@ class Status:
     @functools.cache  # noqa: B019 - a Status lives as long as the command
     def digest(self, ref: Ref) -> str | None:
         """sha256 of the node's manifest; None if there is none."""
+        content = self._content(ref)
+        return None if content is None else hashlib.sha256(content).hexdigest()
+
+    @functools.cache  # noqa: B019
+    def _content(self, ref: Ref) -> bytes | None:
         path = self.manifest_path(ref)
-        return sha256_file(path) if path.is_file() else None
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
 
     @functools.cache  # noqa: B019
     def provenance(self, ref: Ref) -> dict[str, Any] | None:
@@ -88,7 +97,7 @@ class Status:
         if written is not None and written != there:
             found.append(Cause("manifest.json", _short(written), _short(there)))
         try:
-            broken = Manifest.read(self.manifest_path(node.ref)).problems()
+            broken = Manifest.parse(self.manifest_path(node.ref), self._content(node.ref) or b"").problems()
         except DataError as error:
             broken = [str(error)]
         found += [Cause("files", "as listed", problem) for problem in broken]
