@@ -2,9 +2,9 @@
 
     python benchmarks/workflow.py [--experiments N] [--repeats N]
 
-Both sides run the same rule files on the same nodes, edges, threads and resources. Ours reads the configuration, works out
-every node, digests the code, and compares with what is there; the peer looks edges and needs up in a JSON file, and its specs
-are empty. Two states are measured: nothing made yet, and everything made (manifests and provenance as stages leave them).
+Both sides run the same rule files on the same nodes, edges, threads and resources, with the same --configfile (which
+Snakemake reads by itself). Ours works out every node from it, digests the code, and compares with what is there; the peer
+looks edges and needs up in a JSON file, and its specs are empty. Two states are measured: nothing made yet, and everything made (manifests and provenance as stages leave them).
 """
 
 import argparse
@@ -25,7 +25,7 @@ import record
 import yaml
 
 from smelt.plan import identity, records, resources
-from smelt.plan.manifest import FORMAT, sha256_file, to_json
+from smelt.plan.manifest import FORMAT, listing, sha256_file, sha256_text, to_json
 from smelt.plan.plan import Plan
 from smelt.plan.view import make, spec_text
 
@@ -117,26 +117,19 @@ def prepare(folder: Path, experiments: int) -> Plan:
 
 
 def make_everything(plan: Plan, results: Path) -> None:
-    """Manifests and provenance of every node, and the views, as the workflow leaves them."""
+    """Two small files, manifest and provenance of every node, and the views, as the workflow leaves them."""
     for ref, node in plan.nodes.items():
         folder = results / ref
         folder.mkdir(parents=True)
-        (folder / "manifest.json").write_text(
-            to_json(
-                {
-                    "format": FORMAT,
-                    "stage": node.stage,
-                    "node": node.id,
-                    "settings": node.settings,
-                    "upstream": node.upstream,
-                    "files": {},
-                    "facts": {},
-                }
-            )
-        )
+        for name in ("a.bin", "b.bin"):
+            (folder / name).write_text(ref)
+        manifest = {"format": FORMAT, "stage": node.stage, "node": node.id, "settings": node.settings}
+        manifest |= {"upstream": node.upstream, "files": listing(folder, ["a.bin", "b.bin"]), "facts": {}}
+        content = to_json(manifest)
+        (folder / "manifest.json").write_text(content)
         inputs = {above: sha256_file(results / above / "manifest.json") for above in node.above}
         proof = {"spec": node.spec, "inputs": inputs, "code": identity.code_modules(node.stage), "seconds": 1.0}
-        (folder / "provenance.json").write_text(to_json(proof))
+        (folder / "provenance.json").write_text(to_json({**proof, "manifest": sha256_text(content)}))
     for name, refs in plan.experiments.items():
         make(spec_text(name, sorted(refs)), results / "experiments" / name / "experiment.json")
 
@@ -169,8 +162,7 @@ def dry_run(snakefile: Path, folder: Path, jobs: int) -> float:
         "--cores",
         "1",
     ]
-    command += ["--configfile", str(folder / "config" / "config.yaml")] if snakefile == OURS else []
-    command += ["--rerun-triggers", "mtime", "params", "input"]
+    command += ["--configfile", str(folder / "config" / "config.yaml"), "--rerun-triggers", "mtime", "params", "input"]
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)
     seconds = time.perf_counter() - started

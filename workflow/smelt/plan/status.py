@@ -47,16 +47,17 @@ class Status:
 
     @functools.cache  # noqa: B019
     def _content(self, ref: Ref) -> bytes | None:
-        path = self.manifest_path(ref)
         try:
-            return path.read_bytes()
+            with open(f"{self.results}/{ref}/manifest.json", "rb") as file:  # noqa: PTH123 - a thousand Paths cost as much as the reading
+                return file.read()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
     @functools.cache  # noqa: B019
     def provenance(self, ref: Ref) -> dict[str, Any] | None:
         try:
-            found = json.loads((self.results / ref / "provenance.json").read_text(encoding="utf-8"))
+            with open(f"{self.results}/{ref}/provenance.json", "rb") as file:  # noqa: PTH123
+                found = json.loads(file.read())
         except (OSError, ValueError):  # absent, unreadable, not UTF-8 or not JSON: nothing is proved
             return None
         return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else None
