@@ -108,11 +108,22 @@ class Plan:
 
     def below(self, refs: set[Ref]) -> list[Ref]:
         """All nodes that depend on any of `refs`, upstream first."""
-        reached: dict[Ref, None] = {}
+        reached: set[Ref] = set()
+        todo = list(refs)
+        while todo:
+            found = [ref for ref in self._children.get(todo.pop(), ()) if ref not in reached and ref not in refs]
+            reached.update(found)
+            todo += found
+        return [ref for ref in self.nodes if ref in reached]
+
+    @functools.cached_property
+    def _children(self) -> dict[Ref, list[Ref]]:
+        """Node → the nodes that are made from it; asked for when all nodes are there."""
+        children: dict[Ref, list[Ref]] = {}
         for ref, node in self.nodes.items():
-            if ref not in refs and any(above in refs or above in reached for above in node.above):
-                reached[ref] = None
-        return list(reached)
+            for above in node.above:
+                children.setdefault(above, []).append(ref)
+        return children
 
     def _node(
         self, stage: str, label: str, settings: dict[str, Any], need: list[Need | None], **upstream: Ref | list[Ref]
