@@ -38,7 +38,7 @@ def planned(edit: Edit, mini: Run, folder: Path) -> Outcome:
 def outcomes(
     request: pytest.FixtureRequest, mini: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Future[Outcome]]:
-    """Of the edits that this session tests, planned two at a time: each costs some seconds of start-up."""
+    """Of the edits that this session tests, planned two at a time: each costs some seconds of start-up. With pytest-xdist: `--dist loadfile`."""
     chosen = [edit for item in request.session.items if (edit := _edit_of(item))]
     with ThreadPoolExecutor(2) as pool:
         yield {edit.name: pool.submit(planned, edit, mini, tmp_path_factory.mktemp("edit")) for edit in chosen}

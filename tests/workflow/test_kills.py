@@ -28,7 +28,7 @@ LONGER = {
     "pretraining": {"short": {"max_steps": 160, "eval_steps": 40, "logging_steps": 4, "resources": {"save_minutes": 0.02}}},
     "finetuning": {"mood": {"num_train_epochs": 30, "from_scratch_reference": False, "resources": {"save_minutes": 0.01}}},
 }  # fmt: skip
-PATIENCE = 300
+PATIENCE = 900
 """Seconds until a thing that must happen counts as not happening; the machine may be busy."""
 
 Strike = Callable[[Path, subprocess.Popen], None]
@@ -138,7 +138,8 @@ class Aftermath:
 
 
 def interrupted(interruption: Interruption, reference: Reference, folder: Path) -> Aftermath:
-    checkout = reference.checkout.copy(folder / "checkout")
+    # On a busy machine an orphan may take minutes to reach the step after which it saves and leaves.
+    checkout = Checkout(reference.checkout.copy(folder / "checkout").path, {"SMELT_LOCK_WAIT": "900"})
     try:
         node = checkout.node(interruption.node)
         below = {
@@ -191,7 +192,7 @@ def living(folder: Path) -> list[int]:
 def aftermaths(
     request: pytest.FixtureRequest, reference: Reference, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Future[Aftermath]]:
-    """Of the interruptions that this session tests, two at a time."""
+    """Of the interruptions that this session tests, two at a time (with pytest-xdist: `--dist loadfile`)."""
     params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     chosen = [given["interruption"] for given in params if "interruption" in given]
     with ThreadPoolExecutor(2) as pool:
