@@ -1,6 +1,7 @@
 """What the tests share: a results folder in which single stages can be run as the workflow runs them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from smelt.plan.identity import code_digest
 from smelt.plan.job import execute
 from smelt.plan.manifest import FORMAT, Manifest, canonical, sha256_text
+from smelt.training.compute import work_alone
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -42,6 +44,13 @@ class Results:
         out = self.path(stage, label, settings, **upstream)
         execute(stage, canonical(self.spec(stage, settings, upstream)), out, options=options)
         return Manifest.read(out)
+
+
+@pytest.fixture(autouse=True)
+def alone_again() -> Iterator[None]:
+    """A stage that ran in this process leaves its rank in the environment, which commands of later tests would inherit."""
+    yield
+    work_alone()
 
 
 @pytest.fixture

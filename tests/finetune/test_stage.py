@@ -93,6 +93,12 @@ def test_the_chat_template_is_stored_with_the_model(finetune, talk):
     assert text == "Hi</s><s>"
 
 
+def test_what_a_launcher_left_in_the_environment_brings_no_companions(finetune, upstream, monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "PMI_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert figures(finetune(upstream))["accuracy"] > 0.9
+
+
 def test_random_weights_are_other_weights_and_are_named_in_the_facts(finetune, upstream):
     pretrained = finetune(upstream, max_steps=1, learning_rate=1e-9, warmup_steps=0)
     random = finetune(upstream, "scratch", init="random", max_steps=1, learning_rate=1e-9, warmup_steps=0)

@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.plan.job import Job, Product, figure
 from smelt.plan.settings.finetuning import Finetuning
-from smelt.training.compute import prepare
+from smelt.training.compute import prepare, work_alone
 
 KEEPS_STATE = True
 
@@ -20,6 +20,7 @@ KEEPS_STATE = True
 def run(job: Job) -> Product:
     # Which task it is was resolved by the plan: the settings no longer name it.
     settings = Finetuning.model_validate({"task": job.input("task").id, **job.settings})
+    work_alone()
     device = prepare(settings.cpu_threads, job.options.get("gpus", 0), job.say)
 
     from smelt.finetune.examples import read_examples

@@ -20,6 +20,9 @@ ENVIRONMENT = {
     "WANDB_DISABLED": "true",
 }
 
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""By these variables of torchrun, srun and mpirun libraries take a process for one of several."""
+
 
 def set_environment(cpu_threads: int, gpus: int, say: Callable[[str], None]) -> int:
     """For this process and its children; libraries read it when they are imported.
@@ -41,6 +44,12 @@ def set_environment(cpu_threads: int, gpus: int, say: Callable[[str], None]) -> 
     if not seen:
         os.environ["DS_ACCELERATOR"] = "cpu"  # transformers imports deepspeed, which else warns that it found no GPU
     return seen
+
+
+def work_alone() -> None:
+    """Forget the companions that a launcher told this process of: accelerate would wait for them."""
+    for name in LAUNCHER:
+        os.environ.pop(name, None)
 
 
 def prepare(cpu_threads: int, gpus: int = 0, say: Callable[[str], None] = print) -> "torch.device":
