@@ -88,8 +88,8 @@ def test_a_damaged_newest_checkpoint_is_named_and_passed_over(results, monkeypat
     capfd.readouterr()
     found = run(results, upstream, "torn")
     said = capfd.readouterr().out
-    assert "checkpoint-8 is passed over: optimizer.pt is not what was written" in said
-    assert "checkpoint-9 is passed over: it was not finished" in said
+    assert f"checkpoint-8 is passed over: {newest} has " in said
+    assert f"checkpoint-9 is passed over: {state}/checkpoint-9/COMPLETE is missing, so it was not finished" in said
     assert "going on from checkpoint-6" in said
     assert found.files == expected.files
 
@@ -99,16 +99,10 @@ def zeros(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("COMPLETE.json", zeros),
-        ("COMPLETE.json", lambda path: path.write_text("[]")),
-        ("COMPLETE.json", lambda path: path.write_text("{}")),
-        ("COMPLETE.json", lambda path: path.write_text('{"position.json": 3}')),
-        ("position.json", zeros),
-    ],
+    "damage",
+    [zeros, *(lambda path, text=text: path.write_text(text) for text in ("[]", "{}", '{"position": 3, "files": {}}'))],
 )
-def test_a_damaged_record_of_a_checkpoint_is_named_and_the_one_before_taken(tmp_path, name, damage):
+def test_a_damaged_record_of_a_checkpoint_is_named_and_the_one_before_taken(tmp_path, damage):
     job = Job({"stage": "finetune", "upstream": {}}, tmp_path, terminal=io.StringIO())
     checkpoints = Checkpoints(job)
 
@@ -119,10 +113,10 @@ def test_a_damaged_record_of_a_checkpoint_is_named_and_the_one_before_taken(tmp_
 
     write(6)
     write(8)
-    damage(checkpoints.path(8) / name)
+    damage(checkpoints.path(8) / "COMPLETE")
     path, position = checkpoints.newest()
     assert (path.name, position["tokens"]) == ("checkpoint-6", 6)
-    assert f"checkpoint-8 is passed over: {name} is" in job.terminal.getvalue()
+    assert f"checkpoint-8 is passed over: {checkpoints.path(8)}/COMPLETE is damaged" in job.terminal.getvalue()
     write(10)
     write(12)
     assert checkpoints.newest()[1]["tokens"] == 12
@@ -173,7 +167,7 @@ def test_a_killed_training_ends_as_an_uninterrupted_one(results):
     command = [sys.executable, "-m", "smelt", "finetune", "--spec", spec, "--out", str(out), "--save-minutes", "0.002"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not list(out.parent.glob("state/checkpoint-*/COMPLETE.json")) and time.monotonic() < deadline:
+    while not list(out.parent.glob("state/checkpoint-*/COMPLETE")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()
     process.wait()

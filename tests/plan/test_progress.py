@@ -35,7 +35,7 @@ def test_a_log_gets_a_line_every_ten_seconds_and_one_at_the_end(clock):
             clock[0] += 0.5
             shown.update(10, loss=2.5)
     lines = out.getvalue().splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 5
     assert lines[0] == "[pretrain mini-0123456789] 200 of 1,000 steps  loss 2.5  0:40 left"
     assert lines[-1] == "[pretrain mini-0123456789] 1,000 of 1,000 steps  loss 2.5  in 0:50"
 

@@ -45,7 +45,8 @@ def outcomes(
 
 
 def _edit_of(item: pytest.Item) -> Edit | None:
-    return item.callspec.params.get("edit") if hasattr(item, "callspec") else None
+    found = item.callspec.params.get("edit") if hasattr(item, "callspec") else None
+    return found if isinstance(found, Edit) else None
 
 
 @pytest.mark.slow

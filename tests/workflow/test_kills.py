@@ -64,7 +64,7 @@ def under_way(node: Path) -> bool:
 
 def newest(node: Path) -> int:
     """Step of the newest whole checkpoint, 0 if there is none."""
-    steps = [re.search(r"(\d+)$", path.parent.name) for path in node.glob("state/**/COMPLETE*")]
+    steps = [re.search(r"(\d+)$", path.parent.name) for path in node.glob("state/**/COMPLETE")]
     return max((int(step[1]) for step in steps if step), default=0)
 
 

@@ -44,7 +44,7 @@ class Progress:
         now = time.monotonic()
         if self._bar:
             self._bar.update(self.done, self._extra())
-        elif now - self.told >= SECONDS_BETWEEN_LINES:
+        elif now - self.told >= SECONDS_BETWEEN_LINES and self.done < self.total:  # the last line is told at the end
             self.told = now
             self.job.say(self.line())
 

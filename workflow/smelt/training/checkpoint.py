@@ -2,12 +2,10 @@
 
     state/checkpoints/0000000120/   engine/…, random-00000.pt … one for each process, COMPLETE
 
-COMPLETE lists every file with its size and xxh3, the step, who wrote it, and the loop's own counters. The newest whole
-checkpoint is taken; what is broken is named and passed over.
+COMPLETE holds the step, who wrote it, and the loop's own counters. The newest whole checkpoint is taken; what is broken is
+named and passed over.
 """
 
-import json
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -16,17 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import xxhash
 
 from smelt.plan.errors import DataError, SmeltError
-from smelt.plan.manifest import to_json, write_atomically
+from smelt.training import marker
 from smelt.training.engine import Engine
 from smelt.training.world import World
 
-MARKER = "COMPLETE"
 KEPT = 2
 """Whole checkpoints that are kept: the newest, and one more should the disk lose it."""
-CHUNK = 2**22
+KINDS: marker.Kinds = {"step": int, "processes": int, "zero_stage": int, "progress": dict}
 
 
 @dataclass
@@ -59,8 +55,7 @@ class Checkpoints:
             self.world.barrier()
             if self.world.leader:
                 about = {"step": step, "processes": self.world.size, "zero_stage": self.engine.zero_stage}
-                about |= {"progress": progress, "files": _listing(folder)}
-                write_atomically(folder / MARKER, to_json(about))
+                marker.mark(folder, {**about, "progress": progress})
                 self._prune()
         # torch.save tells a full disk by a RuntimeError.
         except (OSError, RuntimeError) as error:
@@ -83,7 +78,7 @@ class Checkpoints:
         if step < 0:
             return None
         folder = self._path(step)
-        about = _read(folder)
+        about = marker.read(folder, KINDS)
         written, wanted = (about["processes"], about["zero_stage"]), (self.world.size, self.engine.zero_stage)
         if written != wanted:
             raise SmeltError(
@@ -105,7 +100,7 @@ class Checkpoints:
 
     def _newest(self) -> int:
         for step in self._steps():
-            problem = broken(self._path(step))
+            problem = marker.broken(self._path(step), KINDS)
             if problem is None:
                 return step
             self.say(f"checkpoint of step {step} passed over: {problem}")
@@ -113,58 +108,10 @@ class Checkpoints:
 
     def _prune(self) -> None:
         """Remove all but the newest whole ones. A broken one goes when a newer one is whole."""
-        whole = [step for step in self._steps() if (self._path(step) / MARKER).exists()][:KEPT]
+        whole = [step for step in self._steps() if marker.is_marked(self._path(step))][:KEPT]
         for step in self._steps():
             if step not in whole and step < whole[0]:
                 shutil.rmtree(self._path(step))
-
-
-def broken(folder: Path) -> str | None:
-    """Why a checkpoint can't be used, naming the file; None if it is whole."""
-    try:
-        files = _read(folder)["files"]
-    except FileNotFoundError:
-        return f"{folder / MARKER} is missing, so it was not finished"
-    except ValueError as error:
-        return f"{folder / MARKER} is damaged ({error})"
-    for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            return f"{path} is missing"
-        if path.stat().st_size != expected["size"]:
-            return f"{path} has {path.stat().st_size} bytes instead of {expected['size']}"
-        if _digest(path) != expected["xxh3"]:
-            return f"{path} has other content than when it was written"
-    return None
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    """What the marker says. Raises ValueError if it is not what `save` writes."""
-    about = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-    kinds = {"step": int, "processes": int, "zero_stage": int, "progress": dict, "files": dict}
-    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in kinds.items()):
-        raise ValueError(f"it has not all of {', '.join(kinds)}")
-    if not all(isinstance(each, dict) and {"size", "xxh3"} <= set(each) for each in about["files"].values()):
-        raise ValueError("a file is without size or xxh3")
-    return about
-
-
-def _listing(folder: Path) -> dict[str, dict[str, Any]]:
-    """Relative path → size and xxh3 of every file, each brought to the disk first."""
-    found = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-        found[str(path.relative_to(folder))] = {"size": path.stat().st_size, "xxh3": _digest(path)}
-    return found
-
-
-def _digest(path: Path) -> str:
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _random_state(device: torch.device) -> dict[str, torch.Tensor]:
