@@ -11,6 +11,7 @@ from small_plan import small
 from smelt import cli
 from smelt.plan import reference
 from smelt.plan.config import SECTIONS
+from smelt.plan.settings.base import descriptions
 
 
 def test_what_is_committed_is_in_step_with_the_settings_classes():
@@ -66,10 +67,9 @@ def models(kind: Any, seen: set[type]) -> set[type]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_setting_says_what_it_does(section):
     for kind in models(SECTIONS[section], set()):
-        for name, field in kind.model_fields.items():
-            assert field.description and field.description.endswith((".", "`")), (
-                f"{kind.__name__}.{name} has no sentence"
-            )
+        texts = descriptions(kind)
+        for name in kind.model_fields:
+            assert texts.get(name, "").endswith((".", "`")), f"{kind.__name__}.{name} has no sentence"
 
 
 def test_the_settings_page_has_every_key():

@@ -8,11 +8,12 @@ import textwrap
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from smelt.plan.config import SECTIONS
 from smelt.plan.manifest import write_atomically
+from smelt.plan.settings.base import Settings, descriptions
 from smelt.plan.settings.experiment import Need
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -187,13 +188,13 @@ def annotated() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _keys_of(kind: type[BaseModel], indent: int) -> list[str]:
+def _keys_of(kind: type[Settings], indent: int) -> list[str]:
     """The keys of a settings class as YAML lines."""
-    margin, lines = " " * indent, []
+    margin, lines, texts = " " * indent, [], descriptions(kind)
     for key, about in kind.model_fields.items():
-        lines += _comment(about.description or "", indent)
+        lines += _comment(texts.get(key, ""), indent)
         parts = _classes(about.annotation)
-        if isinstance(about.default, BaseModel):
+        if isinstance(about.default, Settings):
             lines += [f"{margin}{key}:", *_keys_of(type(about.default), indent + 2)]
         elif parts and about.default in (PydanticUndefined, None):
             opening, closing = "[]" if get_origin(about.annotation) is list else ("", "")
@@ -208,7 +209,7 @@ def _keys_of(kind: type[BaseModel], indent: int) -> list[str]:
     return lines
 
 
-def _shape(kind: type[BaseModel]) -> str:
+def _shape(kind: type[Settings]) -> str:
     """A block in one line, with the keys that it must have; docs/settings.md has the others."""
     about = TypeAdapter(kind).json_schema()["properties"]
     required = [
@@ -220,12 +221,12 @@ def _shape(kind: type[BaseModel]) -> str:
 
 
 def dump(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return value.model_dump(mode="json") if isinstance(value, Settings) else value
 
 
-def _classes(kind: Any) -> list[type[BaseModel]]:
+def _classes(kind: Any) -> list[type[Settings]]:
     """The settings classes in an annotation: of a union, of a list's elements."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if isinstance(kind, type) and issubclass(kind, Settings):
         return [kind]
     return [found for inner in get_args(kind) for found in _classes(inner)] if get_origin(kind) is not dict else []
 
