@@ -8,7 +8,6 @@ import math
 import os
 import resource
 import statistics
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -185,9 +184,7 @@ def _measurements(loop: "Loop") -> dict[str, Any]:
     if device.type == "cuda":
         memory = torch.cuda.max_memory_allocated(device) / 1e6
     else:
-        # In bytes on macOS, in kilobytes elsewhere (getrusage(2)).
-        unit = 1 if sys.platform == "darwin" else 1024
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6  # told in kilobytes (getrusage(2))
     rate = statistics.median(loop.rates) if loop.rates else 0.0
     return {
         "tokens_per_second": round(rate, 1),
