@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from smelt.plan import provenance
+from smelt.plan import devices, provenance
 from smelt.plan.errors import DataError, Interrupted, LockedError, SmeltError, UnexpectedError, storage_error
 from smelt.plan.manifest import (
     FORMAT,
@@ -140,6 +140,11 @@ class Job:
         """A signal asked to stop: save, then call `stop()`. Stages that keep no state need not look: they are ended at once."""
         return self.stop_signal is not None
 
+    def check_stop(self) -> None:
+        """Leave if asked to, where there is nothing to save. Raises Interrupted."""
+        if self.stopping:
+            self.stop("nothing was begun")
+
     def stop(self, saved: str) -> None:
         """Leave with exit code 75 after a save. Raises Interrupted."""
         cause = signal.Signals(self.stop_signal).name if self.stop_signal else "the time budget"
@@ -185,7 +190,8 @@ def execute(
         _clear(directory)
         started = time.time()
         with _signals(job, keeps_state=getattr(module, "KEEPS_STATE", False)):
-            product: Product = module.run(job)
+            with devices.taken(job.options.get("gpus", 0), job.say, job.check_stop):
+                product: Product = module.run(job)
             content = to_json(
                 {
                     "format": FORMAT,
