@@ -55,22 +55,21 @@ class Checkout:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(self.path / "workflow"), **self.variables}
 
-    def command(self, *arguments: str) -> list[str]:
-        """`snakemake --profile profiles/local …`"""
-        profile = str(self.path / "profiles" / "local")
-        entry = str(self.path / "Snakefile")
-        return [sys.executable, "-m", "snakemake", "-s", entry, "--profile", profile, *arguments]
+    def command(self, *arguments: str, profile: str = "local") -> list[str]:
+        """`snakemake --profile profiles/PROFILE …`"""
+        given = ["-s", str(self.path / "Snakefile"), "--profile", str(self.path / "profiles" / profile)]
+        return [sys.executable, "-m", "snakemake", *given, *arguments]
 
     def snakemake(
         self, *arguments: str, cwd: Path | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         return self.run(self.command(*arguments), cwd, check)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, profile: str = "local") -> subprocess.Popen[bytes]:
         """A snakemake in the background, in a process group of its own; what it prints goes to `printed.txt`."""
         with (self.path / "printed.txt").open("ab") as file:
             return subprocess.Popen(
-                self.command(*arguments),
+                self.command(*arguments, profile=profile),
                 cwd=self.path,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
