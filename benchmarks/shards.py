@@ -23,7 +23,8 @@ import numpy as np
 import record
 
 from smelt.data.documents import read_documents, write_documents
-from smelt.data.encoder import EOS, Encoder
+from smelt.data.encoder import EOS
+from smelt.data.sentence_pieces import SentencePieces
 from smelt.data.shard import ShardWriter, token_type
 from smelt.data.tokens import TokenStream
 from smelt.plan.manifest import FORMAT, Manifest, listing, to_json
@@ -136,7 +137,7 @@ def tokenise(folder: Path, repeats: int, command: str, megabytes: float) -> list
     model = train(lines(draw(texts, 4_000_000, 0)[0]), Tokenizer(vocab_size=16_000))
 
     def ours() -> float:
-        encoder = Encoder(model)
+        encoder = SentencePieces(model)
         started = time.perf_counter()
         with ShardWriter(folder, "train", token_type(encoder.vocab_size), 2**28, {}) as writer:
             for _, ids in encoder.encode_documents(read_documents(folder / "train.jsonl.zst"), CORES):
@@ -157,7 +158,7 @@ def recipe(folder: Path, texts: list[str], model: bytes) -> float:
     from smelt.tokenizer.export import fast
 
     datasets.disable_progress_bars()
-    built = fast(Encoder(model))
+    built = fast(SentencePieces(model))
     # As such tokenizers are usually built: words are cut first and cached.
     built.normalizer = normalizers.Sequence([])
     built.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_next")

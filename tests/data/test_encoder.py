@@ -9,7 +9,8 @@ import pytest
 import sentencepiece
 
 import texts
-from smelt.data.encoder import BATCH, BOS, EOS, PAD, SPACE, UNK, Encoder
+from smelt.data.encoder import BATCH, BOS, EOS, PAD, UNK
+from smelt.data.sentence_pieces import SPACE, SentencePieces
 from smelt.plan.errors import DataError
 from smelt.plan.settings.tokenizer import Tokenizer
 from smelt.tokenizer.sample import lines
@@ -20,7 +21,7 @@ KINDS = ("bpe", "unigram")
 
 @pytest.fixture(scope="module", params=KINDS)
 def encoder(request):
-    return Encoder(train(lines(texts.mixed()), Tokenizer(kind=request.param, vocab_size=700)))
+    return SentencePieces(train(lines(texts.mixed()), Tokenizer(kind=request.param, vocab_size=700)))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_an_encoder_goes_through_pickle(encoder):
 
 
 def test_without_bytes_the_line_break_has_a_piece_and_rare_characters_are_unknown():
-    encoder = Encoder(train(lines(texts.mixed()), Tokenizer(vocab_size=500, byte_fallback=False)))
+    encoder = SentencePieces(train(lines(texts.mixed()), Tokenizer(vocab_size=500, byte_fallback=False)))
     ids = encoder.encode(["of the\n\nof 𠮷𠮷"])[0]
     assert UNK in ids
     assert ids.tolist().count(encoder.newline) == 2
@@ -105,11 +106,11 @@ def test_without_bytes_the_line_break_has_a_piece_and_rare_characters_are_unknow
 
 
 def test_nfkc_is_that_of_unicode():
-    encoder = Encoder(train(lines(texts.mixed()), Tokenizer(vocab_size=700)), "nfkc")
+    encoder = SentencePieces(train(lines(texts.mixed()), Tokenizer(vocab_size=700)), "nfkc")
     for text in ("Ｆｕｌｌ　ｗｉｄｔｈ", "ẹ́", "ﬁ①", "Ａ́"):
         assert encoder.decode(encoder.encode([text])[0]) == unicodedata.normalize("NFKC", text)
 
 
 def test_bytes_that_are_no_model_are_refused():
     with pytest.raises(DataError, match="not a SentencePiece model"):
-        Encoder(b"no model at all")
+        SentencePieces(b"no model at all")

@@ -6,10 +6,11 @@ import random
 import pytest
 
 import texts
-from smelt.data.encoder import BOS, EOS, PAD, UNK, Encoder, normaliser
+from smelt.data.encoder import BOS, EOS, PAD, UNK, normaliser
+from smelt.data.sentence_pieces import SentencePieces
 from smelt.plan.errors import DataError
 from smelt.plan.settings.tokenizer import Tokenizer
-from smelt.tokenizer.export import save
+from smelt.tokenizer.export import fast, save
 from smelt.tokenizer.parity import HARD, prove
 from smelt.tokenizer.sample import lines
 from smelt.tokenizer.training import train
@@ -18,8 +19,8 @@ from smelt.tokenizer.training import train
 def trained(directory, corpus, **settings):
     settings = Tokenizer(**settings)
     corpus = map(normaliser(settings.normalization), corpus)
-    encoder = Encoder(train(lines(corpus), settings), settings.normalization)
-    save(encoder, directory)
+    encoder = SentencePieces(train(lines(corpus), settings), settings.normalization)
+    save(fast(encoder), directory)
     return encoder
 
 

@@ -137,7 +137,7 @@ def test_a_corpus_without_text_is_one_clear_error(results, train):
         ({"vocab_size": 4, "byte_fallback": False}, "beside the 4 fixed pieces"),
         ({"vocab_size": 0}, "greater than 0"),
         ({"character_coverage": 0.5}, r"greater than or equal to 0\.98"),
-        ({"kind": "bp"}, "'bpe' or 'unigram'"),
+        ({"kind": "bp"}, "'bpe', 'unigram' or 'byte_level_bpe'"),
         ({"vocabsize": 5}, "not permitted"),
     ],
 )

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PACKAGES = (
     "accelerate", "datasets", "deepspeed", "lmdb", "numpy", "peft", "scikit-learn", "sentencepiece", "snakemake",
-    "tokenizers", "torch", "transformers",
+    "tiktoken", "tokenizers", "torch", "transformers",
 )  # fmt: skip
 
 

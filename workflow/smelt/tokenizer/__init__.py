@@ -1,1 +1,1 @@
-"""Stage tokenizer: train a SentencePiece model on a corpus and export it for transformers with the same ids."""
+"""Stage tokenizer: train a tokenizer on a corpus and export it for transformers with the same ids."""

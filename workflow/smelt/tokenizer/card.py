@@ -45,17 +45,15 @@ UNITS = {
 
 
 def count(encoder: Encoder, rows: Iterable[dict[str, Any]], threads: int) -> Counts:
-    """Encode all rows. The line break, a byte in every tokenizer with bytes, is no fallback and is not counted as one."""
+    """Encode all rows."""
     counts = Counts()
-    fallback = encoder.is_byte.copy()
-    fallback[encoder.newline] = False
     for row, ids in encoder.encode_documents(rows, threads):
         counts.documents += 1
         counts.bytes += len(row["text"].encode())
         counts.words += count_words(row["text"])
         counts.tokens += len(ids)
         counts.unknown += int(np.count_nonzero(ids == UNK))
-        counts.byte_fallback += int(np.count_nonzero(fallback[ids]))
+        counts.byte_fallback += int(np.count_nonzero(encoder.is_fallback[ids]))
     return counts
 
 
@@ -65,6 +63,7 @@ def card(encoder: Encoder, counts: dict[str, Counts], trained_on: dict[str, Any]
     )
     return {
         "vocab_size": encoder.vocab_size,
+        "encoded_by": encoder.library,
         "trained_on": trained_on,
         "splits": {split: {**vars(sums), **sums.rates()} for split, sums in counts.items()},
         "longest_pieces": pieces[:LONGEST],

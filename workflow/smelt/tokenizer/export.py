@@ -1,8 +1,9 @@
 """The trained model as a Hugging Face fast tokenizer with the same ids.
 
-Built piece by piece: transformers' own conversions get runs of spaces, tabs or bytes wrong (facts in docs/tokenizer.md). The
-pieces stand with a real space in place of `▁`, which frees the literal `▁` to become bytes as in `smelt.data.encoder`. There is
-no pre-tokenizer: like SentencePiece, the model sees the whole text.
+A byte-level BPE is one as it is trained. A SentencePiece model is built piece by piece: transformers' own conversions get runs of
+spaces, tabs or bytes wrong (facts in docs/tokenizer.md). The pieces stand with a real space in place of `▁`, which frees the
+literal `▁` to become bytes as in `smelt.data.sentence_pieces`. There is no pre-tokenizer: like SentencePiece, the model sees the
+whole text.
 """
 
 from pathlib import Path
@@ -12,24 +13,24 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as protocol
 from tokenizers import decoders, models, normalizers
 
-from smelt.data.encoder import BOS, EOS, PAD, SPACE, UNK, Encoder
+from smelt.data.encoder import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from smelt.data.sentence_pieces import SPACE, SentencePieces
 
 NORMAL = protocol.ModelProto.SentencePiece.NORMAL
 NEVER = -1e5
 """Score of special and byte pieces in a unigram model: below any way to spell them, which SentencePiece always takes."""
 
 
-def save(encoder: Encoder, directory: Path) -> None:
+def save(built: tokenizers.Tokenizer, directory: Path) -> None:
     """Write `tokenizer.json` and the configuration beside it, for `AutoTokenizer.from_pretrained(directory)`."""
     from transformers import PreTrainedTokenizerFast
 
-    pieces = protocol.ModelProto.FromString(encoder.model).pieces
     PreTrainedTokenizerFast(
-        tokenizer_object=fast(encoder),
-        pad_token=pieces[PAD].piece,
-        bos_token=pieces[BOS].piece,
-        eos_token=pieces[EOS].piece,
-        unk_token=pieces[UNK].piece,
+        tokenizer_object=built,
+        pad_token=SPECIAL_PIECES[PAD],
+        bos_token=SPECIAL_PIECES[BOS],
+        eos_token=SPECIAL_PIECES[EOS],
+        unk_token=SPECIAL_PIECES[UNK],
         # A literal "</s>" in a text is text. Who frames text (a chat template, say) adds ids, or asks for the other way.
         split_special_tokens=True,
         # GPT-2 would take token types as ids of words, and add their embeddings.
@@ -39,8 +40,8 @@ def save(encoder: Encoder, directory: Path) -> None:
     ).save_pretrained(directory)
 
 
-def fast(encoder: Encoder) -> tokenizers.Tokenizer:
-    """The model within the `tokenizers` library."""
+def fast(encoder: SentencePieces) -> tokenizers.Tokenizer:
+    """A SentencePiece model within the `tokenizers` library."""
     proto = protocol.ModelProto.FromString(encoder.model)
     pieces = [(piece.piece.replace(SPACE, " "), piece.score, piece.type) for piece in proto.pieces]
     trainer = proto.trainer_spec

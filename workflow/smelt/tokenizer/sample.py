@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import xxhash
 
-from smelt.data.encoder import SPACE, UNKNOWN
+from smelt.data.sentence_pieces import SPACE, UNKNOWN
 
 LONGEST_LINE = 2_000
 """Characters. SentencePiece would drop a long line unsaid; it is cut instead, at a space if there is one."""

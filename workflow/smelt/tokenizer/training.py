@@ -5,10 +5,8 @@ model, and every option that has a say. Identity normalisation, no added space i
 """
 
 import io
-import multiprocessing
 import re
 from collections.abc import Iterable
-from multiprocessing.connection import Connection
 from typing import Any
 
 import sentencepiece
@@ -17,6 +15,7 @@ from sentencepiece import sentencepiece_model_pb2 as protocol
 from smelt.data.encoder import BOS, EOS, PAD, UNK
 from smelt.plan.errors import DataError
 from smelt.plan.settings.tokenizer import Tokenizer
+from smelt.tokenizer.child import in_child
 
 SCORE_STEP = 2.0**-7
 """Unigram scores are rounded to this. SentencePiece adds them up in 32 bits, `tokenizers` in 64; of such numbers both sums are exact
@@ -28,9 +27,10 @@ _LITERALS = "".join(sorted(set("<pad><s></s><unk><0x0123456789ABCDEF>")))
 
 def train(lines: Iterable[str], settings: Tokenizer) -> bytes:
     """A serialised ModelProto. Raises DataError if the text can't fill the vocabulary, or its characters alone overfill it."""
-    trained = _in_child(list(lines), _options(settings))
-    if isinstance(trained, Exception):
-        raise _explained(trained, settings.vocab_size) from trained
+    try:
+        trained = in_child(_train, list(lines), _options(settings))
+    except RuntimeError as error:
+        raise _explained(error, settings.vocab_size) from error
     return _rounded(trained) if settings.kind == "unigram" else trained
 
 
@@ -65,41 +65,14 @@ def _options(settings: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _in_child(lines: list[str], options: dict[str, Any]) -> bytes | Exception:
-    """The model, or the error that SentencePiece raised. In a process of its own: the trainer is deaf to signals for minutes, and
-    a thread that is still in it when the interpreter ends aborts the process."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send_model, args=(sender, lines, options), daemon=True)
-    child.start()
-    sender.close()
-    try:
-        return receiver.recv()
-    except EOFError:
-        child.join()
-        raise DataError(
-            f"the training of the tokenizer was ended from outside (exit code {child.exitcode}), most likely for want of memory: "
-            "lower max_train_bytes or give the stage more memory"
-        ) from None
-    finally:
-        child.kill()
-        child.join()
-
-
-def _send_model(sender: Connection, lines: list[str], options: dict[str, Any]) -> None:
+def _train(lines: list[str], options: dict[str, Any]) -> bytes:
     written = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, **options)
-    except Exception as error:  # noqa: BLE001 - raised again in the parent
-        sender.send(error)
-    else:
-        sender.send(written.getvalue())
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, **options)
+    return written.getvalue()
 
 
-def _explained(error: Exception, vocab_size: int) -> Exception:
-    """SentencePiece's error in terms of the settings; an error of another kind as it is."""
-    if not isinstance(error, RuntimeError):
-        return error
+def _explained(error: RuntimeError, vocab_size: int) -> DataError:
+    """SentencePiece's error in terms of the settings."""
     text = str(error)
     if found := _TOO_LARGE.search(text):
         return DataError(
