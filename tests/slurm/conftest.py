@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm.cluster import Cluster
+from slurm_cluster import Cluster
 
 
 @pytest.fixture(scope="session")

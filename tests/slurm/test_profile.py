@@ -11,7 +11,7 @@ import yaml
 
 from checkouts import Checkout
 from mini_texts import write_texts
-from slurm.cluster import Cluster
+from slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 PATIENCE = 600
