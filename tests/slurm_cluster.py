@@ -3,6 +3,7 @@
 Needs root and Debian's packages slurm-wlm and munge, but no systemd and no cgroups. Memory is scheduled and not enforced.
 """
 
+import contextlib
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
 SYSTEM = Path("/etc/slurm/slurm.conf")
+LINKS = ("slurm.conf", "gres.conf")
 PORT = 17817
 """Of the controller; the nodes have the next ones."""
 CONFIGURATION = """
@@ -67,7 +69,7 @@ class Cluster:
         path = f"{os.environ['PATH']}:/usr/sbin"
         if missing := [name for name in PROGRAMS if not shutil.which(name, path=path)]:
             return f"not installed: {', '.join(missing)} (Debian's packages slurm-wlm and munge)"
-        if SYSTEM.exists():
+        if SYSTEM.exists() and not _left_over():
             return f"{SYSTEM} is there: this machine belongs to a cluster"
         return None
 
@@ -80,7 +82,9 @@ class Cluster:
         self._write()
         # Jobs are cleared of SLURM_CONF, and read the system's file.
         SYSTEM.parent.mkdir(exist_ok=True)
-        for name in ("slurm.conf", "gres.conf"):
+        for name in LINKS:
+            if (SYSTEM.parent / name).is_symlink():
+                (SYSTEM.parent / name).unlink()
             (SYSTEM.parent / name).symlink_to(self.root / name)
         (self.root / "munge.key").write_bytes(os.urandom(1024))
         (self.root / "munge.key").chmod(0o400)
@@ -106,7 +110,7 @@ class Cluster:
         finally:
             for name in (*self._names(), "slurmctld", "munged"):
                 self._end(self.root / f"{name}.pid")
-            for name in ("slurm.conf", "gres.conf"):
+            for name in LINKS:
                 (SYSTEM.parent / name).unlink(missing_ok=True)
 
     def ask(self, *command: str) -> str:
@@ -142,8 +146,17 @@ class Cluster:
         for number in (15, 9):
             deadline = time.monotonic() + 10
             while _lives(pid) and time.monotonic() < deadline:
-                os.kill(pid, number)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
                 time.sleep(0.2)
+
+
+def _left_over() -> bool:
+    """Whether the system's file leads to a trial cluster whose session was killed, and its controller with it."""
+    if not SYSTEM.is_symlink():
+        return False
+    file = SYSTEM.readlink().with_name("slurmctld.pid")
+    return not (file.exists() and _lives(int(file.read_text())))
 
 
 def _lives(pid: int) -> bool:

@@ -30,7 +30,7 @@ CHOSEN = ("micro_batch", "zero_stage", "save_minutes", "budget_minutes")
 
 
 def need(plan: Plan, node: Node, what: str, attempt: int = 1) -> Any:
-    """One resource of one node; memory grows with each attempt, since a job that was killed for memory is tried again."""
+    """One resource of one node; memory doubles with the second attempt, since a job that was killed for memory is tried again."""
     value = {**REST, **BASE[node.stage]}[what]
     if what == "memory":
         value += _model_memory(plan, node)
@@ -39,7 +39,8 @@ def need(plan: Plan, node: Node, what: str, attempt: int = 1) -> Any:
     given = [getattr(each, what) for each in plan.needs[node.ref] if getattr(each, what) is not None]
     if given:
         value = given[-1] if what in CHOSEN else max(given)
-    return value * attempt if what == "memory" else value
+    # Once: a training that meets its time limit again and again needs no more each time, and no node has so much.
+    return value * min(attempt, 2) if what == "memory" else value
 
 
 def _compute_threads(settings: dict[str, Any]) -> int:
