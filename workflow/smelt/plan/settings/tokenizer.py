@@ -17,7 +17,7 @@ class Tokenizer(Settings):
     """A tokenizer trained on the corpus's train split, and its Hugging Face export with the same ids."""
 
     kind: Literal["bpe", "unigram", "byte_level_bpe"] = "bpe"
-    """Subword algorithm. `bpe` and `unigram` are SentencePiece models (Kudo & Richardson 2018, https://arxiv.org/abs/1808.06226): `bpe` trains faster; `unigram` (Kudo 2018, https://arxiv.org/abs/1804.10959) encodes 1.5 to 3 times as fast and takes some twenty times as long to train. `byte_level_bpe` is that of GPT-2: text is cut into words first, and the pieces are of bytes."""
+    """Subword algorithm. `bpe` and `unigram` are SentencePiece models (Kudo & Richardson 2018, https://arxiv.org/abs/1808.06226): `bpe` trains faster; `unigram` (Kudo 2018, https://arxiv.org/abs/1804.10959) encodes faster and takes much longer to train. `byte_level_bpe` is that of GPT-2: text is cut into words first, and the pieces are of bytes."""
     vocab_size: PositiveInt = 32_000
     """Pieces in all: four special ones, 256 bytes (`byte_fallback`), the characters, and what is learnt. A small corpus may not hold so many: the error then says how many fit."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 0.9995
