@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from smelt.data.encoder import BOS, EOS, PAD, UNK, Encoder
 from smelt.plan.errors import DataError
 from smelt.plan.settings.tokenizer import Tokenizer
 from smelt.tokenizer.byte_level import train
-from smelt.tokenizer.parity import HARD
 
 SPECIAL = [PAD, BOS, EOS, UNK]
 
@@ -48,16 +46,6 @@ def exported(node):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(node.directory / "hf")
-
-
-@pytest.fixture(scope="module")
-def many():
-    rng = random.Random(11)
-    lines = [line for text in texts.library(19) for line in text.splitlines(keepends=True)]
-    chinese = [texts.chinese(rng, rng.randrange(1, 60)) for _ in range(1500)]
-    found = [*lines[:5000], *chinese, *texts.hard(rng, 5000), *HARD, *texts.library(2), *texts.mixed(4, 12)]
-    assert len(found) > 10_000
-    return found
 
 
 def test_the_node_says_what_is_in_it(node):

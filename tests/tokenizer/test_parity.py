@@ -1,7 +1,6 @@
 """The Hugging Face export gives the ids of the trained model, on more than ten thousand lines of everything, and gives the text back."""
 
 import json
-import random
 
 import pytest
 
@@ -11,7 +10,7 @@ from smelt.data.sentence_pieces import SentencePieces
 from smelt.plan.errors import DataError
 from smelt.plan.settings.tokenizer import Tokenizer
 from smelt.tokenizer.export import fast, save
-from smelt.tokenizer.parity import HARD, prove
+from smelt.tokenizer.parity import prove
 from smelt.tokenizer.sample import lines
 from smelt.tokenizer.training import train
 
@@ -36,16 +35,6 @@ def pair(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp(request.param)
     corpus = [*texts.library(6), *texts.mixed(), *["<s>a</s> <pad> ▁ <0x41> ababababa aaaaaaaaa\n" * 30] * 3]
     return trained(directory, corpus, kind=request.param, vocab_size=1500), auto(directory)
-
-
-@pytest.fixture(scope="module")
-def many():
-    rng = random.Random(11)
-    english_and_code = [line for text in texts.library(19) for line in text.splitlines(keepends=True)]
-    chinese = [texts.chinese(rng, rng.randrange(1, 60)) for _ in range(1500)]
-    found = [*english_and_code[:9000], *chinese, *texts.hard(rng, 5000), *HARD, *texts.library(2), *texts.mixed(4, 12)]
-    assert len(found) > 10_000
-    return found
 
 
 def test_the_export_gives_the_ids_of_the_model_on_ten_thousand_lines(pair, many):
